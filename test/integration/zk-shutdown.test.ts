@@ -9,7 +9,8 @@ import {
 } from 'nestjs-zookeeper';
 import { describe, expect, vi } from 'vitest';
 import { eventually } from '../support/eventually.js';
-import { Gate, untilQueued, useApps } from '../support/nest-apps.js';
+import { Gate } from '../support/gate.js';
+import { untilQueued, useApps } from '../support/nest-apps.js';
 import { observed } from '../support/recipe-nodes.js';
 import { useServer } from '../support/servers.js';
 import { it } from '../support/virtual-time.js';

@@ -6,6 +6,7 @@ import {
   type MultiLock,
   onDeadlock,
 } from 'nestjs-zookeeper/recipes';
+import { Gate } from './gate.js';
 
 /** Collects the deadlocks that are reported until the end of the test. */
 export function collectDeadlocks(): Deadlock[] {
@@ -33,12 +34,11 @@ interface Nesting {
  */
 export function runNested(...nestings: Nesting[]): Promise<string>[] {
   let missing = nestings.length;
-  let ready!: () => void;
-  const all = new Promise<void>((resolve) => (ready = resolve));
+  const gate = new Gate();
   return nestings.map(({ locks: [first, ...rest], options }) =>
     first!.withLock(async () => {
-      if (--missing === 0) ready();
-      await all;
+      if (--missing === 0) gate.open();
+      await gate.pass();
       return nested(rest, options);
     }),
   );
@@ -49,11 +49,4 @@ async function nested(
   options: AcquireOptions | undefined,
 ): Promise<string> {
   return lock ? lock.withLock(() => nested(rest, options), options) : 'done';
-}
-
-/** A promise and the function that resolves it. */
-export function deferred(): { readonly promise: Promise<void>; resolve(): void } {
-  let resolve!: () => void;
-  const promise = new Promise<void>((happen) => (resolve = happen));
-  return { promise, resolve };
 }

@@ -149,24 +149,6 @@ export async function untilCandidates(
   });
 }
 
-/** A gate that calls wait at until the test opens it. */
-export class Gate {
-  readonly reached: Promise<void>;
-  private readonly opened: Promise<void>;
-  private markReached!: () => void;
-  open!: () => void;
-
-  constructor() {
-    this.reached = new Promise((resolve) => (this.markReached = resolve));
-    this.opened = new Promise((resolve) => (this.open = resolve));
-  }
-
-  pass(): Promise<void> {
-    this.markReached();
-    return this.opened;
-  }
-}
-
 /** Ends the client's session; resolves when the client has noticed. */
 export async function loseSession(server: TestServer, client: ZkClient): Promise<void> {
   const session = await client.session();

@@ -48,7 +48,7 @@ export interface TestLink extends AsyncDisposable {
   /** Breaks every connection and refuses new ones. */
   down(): Promise<unknown>;
   up(): Promise<unknown>;
-  /** Holds back all data in both directions. Connections stay open and new ones are accepted. */
+  /** Holds back all data in both directions, also on new connections. Connections stay open and new ones are accepted. */
   holdAll(): Promise<unknown>;
   /** Holds back data from the server on the present connections; data from the client arrives. */
   holdReplies(): Promise<unknown>;

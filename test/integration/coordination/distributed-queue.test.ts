@@ -15,7 +15,7 @@ import { encodeItems } from '../../../lib/coordination/recipes/internals/queue-i
 import { expire, useClients } from '../../support/clients.js';
 import { isSimulated } from '../../support/environment.js';
 import { eventually } from '../../support/eventually.js';
-import { Gate } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
 import { nodesUnder } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 import { afterEach, beforeEach, it } from '../../support/virtual-time.js';

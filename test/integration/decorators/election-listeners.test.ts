@@ -19,13 +19,8 @@ import {
   ZkModule,
 } from 'nestjs-zookeeper';
 import { describe, expect, vi } from 'vitest';
-import {
-  Gate,
-  loseSession,
-  untilCandidates,
-  untilLeading,
-  useApps,
-} from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { loseSession, untilCandidates, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { afterEach, it } from '../../support/virtual-time.js';
 

@@ -12,7 +12,8 @@ import {
 } from 'nestjs-zookeeper';
 import { describe, expect } from 'vitest';
 import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
-import { Gate, loseSession, type TestApp, untilLeading, useApps } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { loseSession, type TestApp, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 

@@ -13,7 +13,8 @@ import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
 import { describe, expect } from 'vitest';
 import { call, get } from '../../support/http-calls.js';
 import { Meter } from '../../support/meter.js';
-import { Gate, useApps } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 

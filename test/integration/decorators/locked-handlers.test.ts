@@ -28,7 +28,8 @@ import {
 import { catchError, finalize, from, mergeMap, race, retry, throwError } from 'rxjs';
 import { describe, expect, vi } from 'vitest';
 import { call, get, post } from '../../support/http-calls.js';
-import { Gate, untilQueued, useApps } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { afterEach, it } from '../../support/virtual-time.js';
 

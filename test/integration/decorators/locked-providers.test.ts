@@ -11,7 +11,8 @@ import {
 } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
 import { describe, expect } from 'vitest';
-import { Gate, loseSession, untilQueued, useApps } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { loseSession, untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 

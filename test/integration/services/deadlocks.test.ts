@@ -2,7 +2,7 @@ import { Controller, Get, Injectable, Logger } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { DistributedLock, LockService, ZkExceptionFilter } from 'nestjs-zookeeper';
 import { describe, expect, vi } from 'vitest';
-import { deferred } from '../../support/deadlocks.js';
+import { Gate } from '../../support/gate.js';
 import { get } from '../../support/http-calls.js';
 import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
@@ -14,10 +14,10 @@ afterEach(() => vi.restoreAllMocks());
 
 /** Returns a function whose promises resolve when it was called `count` times. */
 function meeting(count: number): () => Promise<void> {
-  const { promise, resolve } = deferred();
+  const gate = new Gate();
   return () => {
-    if (--count === 0) resolve();
-    return promise;
+    if (--count === 0) gate.open();
+    return gate.pass();
   };
 }
 

@@ -10,7 +10,8 @@ import {
 } from 'nestjs-zookeeper';
 import { describe, expect, vi } from 'vitest';
 import { aborted } from '../../support/clients.js';
-import { Gate, untilCandidates, untilLeading, useApps } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { untilCandidates, untilLeading, useApps } from '../../support/nest-apps.js';
 import { observed } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';

@@ -17,7 +17,8 @@ import { of } from 'rxjs';
 import { describe, expect, vi } from 'vitest';
 import { aborted } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
-import { Gate, loseSession, untilQueued, useApps } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { loseSession, untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { beforeEach, it } from '../../support/virtual-time.js';
 

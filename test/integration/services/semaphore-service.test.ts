@@ -14,7 +14,8 @@ import {
 import { of } from 'rxjs';
 import { describe, expect } from 'vitest';
 import { eventually } from '../../support/eventually.js';
-import { Gate, useApps } from '../../support/nest-apps.js';
+import { Gate } from '../../support/gate.js';
+import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 

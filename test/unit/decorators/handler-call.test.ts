@@ -11,6 +11,7 @@ import { Observable } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { HandlerCall } from '../../../lib/decorators/handler-call.js';
 import { requirementsOf } from '../../../lib/decorators/requirement.js';
+import { Gate } from '../../support/gate.js';
 
 /** A lock service that grants every lock and records what happens to it. */
 class Locks {
@@ -34,12 +35,6 @@ class Locks {
       },
     };
   }
-}
-
-function deferred() {
-  let resolve!: () => void;
-  const promise = new Promise<void>((r) => (resolve = r));
-  return { promise, resolve };
 }
 
 class Handlers {
@@ -98,13 +93,13 @@ describe('the call of a locked handler', () => {
 
   it('keeps its leases while the method runs, although the client has disconnected', async () => {
     const call = callOf('fixed');
-    const running = deferred();
+    const running = new Gate();
     await call.open();
-    handlers.body = () => running.promise;
+    handlers.body = () => running.opened;
     const answer = call.runWithin(() => handlers.fixed());
     await call.close();
     expect(locks.log).toEqual(['take fixed', 'hold fixed']);
-    running.resolve();
+    running.open();
     await answer;
     expect(locks.log).toEqual(['take fixed', 'hold fixed', 'release fixed']);
   });
@@ -122,27 +117,27 @@ describe('the call of a locked handler', () => {
 
   it('releases a lock that is granted after the client has disconnected', async () => {
     const call = callOf('argument');
-    const granting = deferred();
-    locks.granting = granting.promise;
+    const granting = new Gate();
+    locks.granting = granting.opened;
     // Too late to cancel the wait: the grant is on its way.
     locks.enter = async function (this: Locks, key) {
-      await granting.promise;
+      await granting.opened;
       return Locks.prototype.enter.call(this, key, {});
     };
     const answer = call.runWithin(() => handlers.argument('7'));
     await call.close();
-    granting.resolve();
+    granting.open();
     await expect(answer).rejects.toThrow(WaitCancelledError);
     expect(locks.log).toEqual(['take 7', 'hold 7', 'release 7']);
   });
 
   it('cancels the wait when the client disconnects', async () => {
     const call = callOf('fixed');
-    const granting = deferred();
-    locks.granting = granting.promise;
+    const granting = new Gate();
+    locks.granting = granting.opened;
     const opened = call.open();
     await call.close();
-    granting.resolve();
+    granting.open();
     await expect(opened).rejects.toThrow(WaitCancelledError);
     expect(locks.log).toEqual(['take fixed']);
   });

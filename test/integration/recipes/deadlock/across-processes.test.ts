@@ -7,7 +7,8 @@ import {
   onDeadlock,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { deferred, edges } from '../../../support/deadlocks.js';
+import { edges } from '../../../support/deadlocks.js';
+import { Gate } from '../../../support/gate.js';
 import { currentWorld, it } from '../../../support/virtual-time.js';
 
 /** Milliseconds from the last wait to the report in each process. */
@@ -19,22 +20,22 @@ async function holder(key: string) {
   const process = currentWorld().process(name);
   const client: ZkClient = await process.client({ sessionTimeout: 4000 });
   const reports: (Deadlock & { at: number })[] = [];
-  const [held, crossing] = [deferred(), deferred()];
+  const [held, crossing] = [new Gate(), new Gate()];
   const lock = (of: string) => new Mutex(client, `/locks/${of}`, { key: of });
   const details = { name, text: `of ${name}` };
   let cross!: () => Promise<string>;
   const outcome = process.run(async () => {
     onDeadlock((deadlock) => reports.push({ ...deadlock, at: currentWorld().now }));
     const both = async () => {
-      held.resolve();
-      await crossing.promise;
+      held.open();
+      await crossing.opened;
       return cross();
     };
     return lock(key)
       .withLock(both, { details })
       .catch(({ code }: { code: string }) => code);
   });
-  await held.promise;
+  await held.opened;
   return {
     key,
     reports,
@@ -42,7 +43,7 @@ async function holder(key: string) {
     cross: (inner: string, options: AcquireOptions = {}) => {
       cross = () => lock(inner).withLock(() => 'done', { details, ...options });
       return process.run(() => {
-        crossing.resolve();
+        crossing.open();
         return outcome;
       });
     },

@@ -11,7 +11,8 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../../support/clients.js';
-import { collectDeadlocks, edges, deferred, runNested } from '../../../support/deadlocks.js';
+import { collectDeadlocks, edges, runNested } from '../../../support/deadlocks.js';
+import { Gate } from '../../../support/gate.js';
 import { nodesUnder, untilNothingLeft } from '../../../support/recipe-nodes.js';
 import { useServer } from '../../../support/servers.js';
 import { it } from '../../../support/virtual-time.js';
@@ -39,17 +40,17 @@ const refuse = { onDeadlock: 'refuse' } as const;
  */
 function oneBranch(client: ZkClient, root: string, start: (branch: () => void) => void) {
   const { mutex } = locksOf(client, root);
-  const [branch, both] = [deferred(), deferred()];
+  const [branch, both] = [new Gate(), new Gate()];
   const one = mutex('a').withLock(async () => {
-    await both.promise;
-    start(() => void mutex('b').withLock(() => branch.resolve()));
+    await both.opened;
+    start(() => void mutex('b').withLock(() => branch.open()));
     await pause(2000);
   });
   const two = mutex('b').withLock(async () => {
-    both.resolve();
+    both.open();
     await mutex('a').withLock(() => {}, refuse);
   });
-  return { one: one.then(() => branch.promise), two };
+  return { one: one.then(() => branch.opened), two };
 }
 
 /** Ends the deadlock by ending the sessions of its leases. */
@@ -127,19 +128,19 @@ describe('a deadlock', () => {
     const clients = await Promise.all([connect(), connect(), connect()]);
     const [one, two, three] = clients.map((client) => locksOf(client, root));
     const reports = collectDeadlocks();
-    const reading = deferred();
-    const crossing = deferred();
+    const reading = new Gate();
+    const crossing = new Gate();
     const first = one!.read('a').withLock(async () => {
-      reading.resolve();
-      await crossing.promise;
+      reading.open();
+      await crossing.opened;
       await one!.mutex('b').withLock(() => {});
     });
-    await reading.promise;
+    await reading.opened;
     // It holds nothing, so it is in no cycle, but the reader behind it waits for it.
     const writer = three!.write('a').withLock(() => {});
     await expect.poll(async () => (await two!.read('a').participants()).length).toBe(2);
     const second = two!.mutex('b').withLock(() => {
-      crossing.resolve();
+      crossing.open();
       return two!.read('a').withLock(() => {});
     });
     await expect.poll(() => reports.length).toBeGreaterThan(0);
@@ -153,15 +154,15 @@ describe('a deadlock', () => {
     const [one, two] = clients.map((client) => locksOf(client, root));
     const reports = collectDeadlocks();
     const aAndB = new MultiLock([one!.mutex('a'), one!.mutex('b')]);
-    const holding = deferred();
+    const holding = new Gate();
     const nested = two!.mutex('b').withLock(async () => {
-      await holding.promise;
+      await holding.opened;
       await two!.mutex('a').withLock(() => {});
     });
     await expect.poll(async () => (await two!.mutex('b').participants()).length).toBe(1);
     const multi = aAndB.acquire();
     await expect.poll(async () => (await two!.mutex('b').participants()).length).toBe(2);
-    holding.resolve();
+    holding.open();
     await expect.poll(() => reports.length).toBeGreaterThan(0);
     expect(edges(reports[0]!)).toEqual(['a -> b', 'b -> a']);
     await broken(clients, [nested, multi]);
@@ -173,10 +174,10 @@ describe('a deadlock', () => {
     const [one, two] = clients.map((client) => locksOf(client, root));
     const reports = collectDeadlocks();
     const held = await one!.read('l').acquire();
-    const go = deferred();
+    const go = new Gate();
     const asked = [
       one!.mutex('x').withLock(async () => {
-        await go.promise;
+        await go.opened;
         await one!.read('l').withLock(() => {});
       }),
       two!.write('l').withLock(() => two!.mutex('x').withLock(() => {})),
@@ -186,7 +187,7 @@ describe('a deadlock', () => {
     // Its chain holds nothing, and both readers request the lock before it is known that a writer
     // waits.
     asked.push(one!.read('l').withLock(() => {}));
-    go.resolve();
+    go.open();
     await Promise.resolve();
     await held.release();
     await expect.poll(() => reports.length).toBeGreaterThan(0);
@@ -278,15 +279,15 @@ describe('no deadlock is reported', () => {
     const [one, two] = clients.map((client) => new Semaphore(client, `${root}/s`, { permits: 2 }));
     const a = new Mutex(clients[0], `${root}/a`);
     const spare = await one!.acquire();
-    const inside = deferred();
+    const inside = new Gate();
     const chains = [
       one!.withLock(async () => {
-        inside.resolve();
+        inside.open();
         await expect.poll(async () => (await a.participants()).length).toBe(1);
         await a.withLock(() => {});
       }),
       new Mutex(clients[1], `${root}/a`).withLock(async () => {
-        await inside.promise;
+        await inside.opened;
         await two!.withLock(() => {});
       }),
     ];
@@ -325,20 +326,20 @@ describe('the details of a waiter in its node', () => {
       return (await Promise.all(read)).map(({ data }) => JSON.parse(data.toString()) as object);
     };
     const lease = await one!.mutex('b').acquire();
-    const granted = deferred();
-    const end = deferred();
+    const granted = new Gate();
+    const end = new Gate();
     const chain = two!.mutex('a').withLock(() =>
       two!.mutex('b').withLock(async () => {
-        granted.resolve();
-        await end.promise;
+        granted.open();
+        await end.opened;
       }),
     );
     await expect.poll(said).toContainEqual(expect.objectContaining({ holds: [expect.anything()] }));
     const next = two!.mutex('b').acquire();
     await lease.release();
-    await granted.promise;
+    await granted.opened;
     await expect.poll(said).toEqual([{ host: expect.any(String), pid: process.pid }]);
-    end.resolve();
+    end.open();
     await chain;
     await (await next).release();
     await untilNothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
@@ -349,13 +350,13 @@ describe('the details of a waiter in its node', () => {
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
     const lease = await one!.mutex('b').acquire();
-    const revoked = deferred();
+    const revoked = new Gate();
     const chain = two!.mutex('a').withLock(() =>
       two!.mutex('b').withLock(async ({ revocation }) => {
         if (!revocation.aborted) {
           await new Promise((resolve) => revocation.addEventListener('abort', resolve));
         }
-        revoked.resolve();
+        revoked.open();
       }),
     );
     await expect.poll(async () => (await one!.mutex('b').participants()).length).toBe(2);
@@ -363,7 +364,7 @@ describe('the details of a waiter in its node', () => {
     await clients[0].set(waiter!.path, '__REVOKE__');
     await pause(1000);
     await lease.release();
-    await revoked.promise;
+    await revoked.opened;
     await chain;
   });
 });
