@@ -18,7 +18,7 @@ import {
   readOptions,
   textOption,
   wholeNumberOption,
-} from './options.js';
+} from './options.mjs';
 
 const SESSION_TIMEOUT = 3_000;
 const TICK_TIME = 250;

@@ -7,7 +7,7 @@ import { brokenLinks } from './docs/links.mjs';
 import { referenceProblems } from './docs/reference/pages.js';
 import { run, runTests } from './docs/run.mjs';
 import { messageOf } from './message-of.mjs';
-import { readOptions } from './options.js';
+import { readOptions } from './options.mjs';
 import { root } from './packed.mjs';
 
 readOptions({

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { messageOf } from './message-of.mjs';
-import { readOptions } from './options.js';
+import { readOptions } from './options.mjs';
 import { inScratch, pack, root, run } from './packed.mjs';
 
 readOptions({

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { referencePages } from './docs/reference/pages.js';
-import { readOptions } from './options.js';
+import { readOptions } from './options.mjs';
 import { root } from './packed.mjs';
 
 readOptions({

@@ -2,7 +2,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { problemsOf } from './docs/site.mjs';
-import { flagOption, readOptions } from './options.js';
+import { flagOption, readOptions } from './options.mjs';
 import { root } from './packed.mjs';
 
 const VITEPRESS = join(root, 'node_modules/vitepress/bin/vitepress.js');

@@ -15,7 +15,7 @@ import {
   readOptions,
   UsageError,
   wholeNumberOption,
-} from './options.js';
+} from './options.mjs';
 import { percentile } from './percentile.js';
 
 const SESSION_TIMEOUT = 2_000;

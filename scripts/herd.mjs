@@ -15,7 +15,7 @@ import {
   textOption,
   UsageError,
   wholeNumber,
-} from './options.js';
+} from './options.mjs';
 
 const RECIPES = [
   {

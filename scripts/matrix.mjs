@@ -1,7 +1,7 @@
 // npm run matrix -- [options], which --help lists
 import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { listOption, readOptions, UsageError } from './options.js';
+import { listOption, readOptions, UsageError } from './options.mjs';
 import { createScaffold, SCAFFOLDS } from './matrix-scaffold.mjs';
 import { inScratch, install, pack, root, run } from './packed.mjs';
 

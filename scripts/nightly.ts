@@ -1,5 +1,5 @@
 // npm run nightly -- [options], which --help lists
-import { UsageError, readOptions, textOption } from './options.js';
+import { UsageError, readOptions, textOption } from './options.mjs';
 import { runCommand } from './run-command.js';
 import { WORKLOADS } from './simulation/options.js';
 

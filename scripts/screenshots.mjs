@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { CHROMIUM, launchBrowser, openShop } from './browser.mjs';
-import { readOptions } from './options.js';
+import { readOptions } from './options.mjs';
 
 readOptions({
   name: 'docs:screenshots',

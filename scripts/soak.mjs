@@ -16,7 +16,7 @@ import {
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { fourLetterWord } from './faults/real-server.mjs';
-import { numberOption, readOptions, wholeNumberOption } from './options.js';
+import { numberOption, readOptions, wholeNumberOption } from './options.mjs';
 
 const MEGABYTE = 2 ** 20;
 const KEYS = 100;

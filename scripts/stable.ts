@@ -1,6 +1,6 @@
 // npm run test:stable -- [options], which --help lists
 import { spawn } from 'node:child_process';
-import { readOptions, wholeNumberOption } from './options.js';
+import { readOptions, wholeNumberOption } from './options.mjs';
 import { runCommand } from './run-command.js';
 
 const { times, busy } = readOptions({

@@ -1,132 +1,67 @@
-// npm test, npm run test:real, … [-- FILE...]
-// Builds, then runs one part of the tests. `npm test` needs Node and nothing else. Every other part needs programs, and
-// fails if one is missing.
-import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+// npm test, npm run test:real, … -- [options] [FILE...], which --help lists
+// Builds, then runs one suite of the tests. The suite `default` needs Node and nothing else. Every other suite needs
+// programs, and fails if one is missing.
 import { createVitest } from 'vitest/node';
 import { build } from './build.mjs';
-import { CHROMIUM } from './browser.mjs';
-import { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from './faults/jars.mjs';
+import {
+  choiceOption,
+  EXIT_USAGE,
+  operands,
+  readOptions,
+  textOption,
+  UsageError,
+} from './options.mjs';
+import { SUITES } from './test-suites.mjs';
 
 const SLOWEST = 10;
 
-/**
- * @typedef {object} Part
- * @property {string} tests what the part tests
- * @property {readonly string[]} projects of vitest.config.ts
- * @property {readonly (() => string | undefined)[]} needs functions that return the name of a program that is missing
- * @property {boolean} [startsScripts] whether its tests start the live page or built scripts
- * @property {boolean} [slow] whether the part runs the files *.slow.test.ts instead of the others
- */
+const suiteNames = Object.keys(SUITES);
+/** @param {string} name */
+const suitesOf = (name) => (name === 'all' ? suiteNames : [name]).map((each) => SUITES[each]);
 
-const java = () => missingProgram('-version', 'java') ?? missingJar(ZOOKEEPER_JARS);
-const curator = () => missingProgram('-version', 'javac') ?? missingJar(CURATOR_JARS);
-const kazoo = () =>
-  ['python3', '/usr/bin/python3'].some((python) => runs(python, '-c', 'import kazoo'))
-    ? undefined
-    : 'the Python package kazoo';
-const chromium = () =>
-  CHROMIUM ? undefined : 'Chromium, or CHROMIUM with the path of its program';
-const native = () =>
-  runs(process.execPath, '-e', "require('zookeeper')") ? undefined : 'the npm package zookeeper';
-const tls = () => missingProgram('version', 'openssl') ?? missingProgram('-help', 'keytool');
-const zkCli = () => missingFile('/usr/share/zookeeper/bin/zkCli.sh');
-const shells = () => missingProgram('--version', 'bash', 'zsh', 'script');
-/** Programs of the KDC, and what npm needs to compile the package kerberos. */
-const kerberos = () =>
-  missingFile(
-    '/usr/sbin/krb5kdc',
-    '/usr/sbin/kadmin.local',
-    '/usr/bin/kinit',
-    '/usr/include/gssapi/gssapi.h',
-  ) ?? missingProgram('--version', 'python3', 'make', 'g++');
-const mariadb = () => missingFile('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
+const { suite, project, files } = readOptions(
+  {
+    name: 'test',
+    about: `Builds, then runs one suite of the tests:
 
-/** @type {Readonly<Record<string, Part>>} */
-const PARTS = {
-  usual: {
-    tests: 'all of the library, without installed programs',
-    projects: ['unit', 'unit-isolated', 'integration', 'keeper', 'sockets', 'e2e'],
-    needs: [],
-  },
-  real: {
-    tests: 'the client and the recipes on a real ZooKeeper and an ensemble, over both transports',
-    projects: ['real', 'real-wire', 'faults', 'faults-wire'],
-    needs: [java, native, tls],
-  },
-  interop: {
-    tests: 'the recipes beside Curator and kazoo, and other clients on the embedded server',
-    projects: ['interop', 'interop-wire', 'interop-embedded'],
-    needs: [java, curator, kazoo, native, zkCli],
-  },
-  browser: {
-    tests: 'the live page in Chromium',
-    projects: ['browser'],
-    needs: [chromium, java],
-    startsScripts: true,
-  },
-  programs: {
-    tests: 'Kerberos and the completion of shells',
-    projects: ['programs'],
-    needs: [shells, java, kerberos],
-  },
-  slow: {
-    tests: 'chaos, failover, benchmark, sale under load: the files *.slow.test.ts',
-    projects: ['e2e', 'sockets'],
-    needs: [java, curator, kazoo, native, mariadb],
-    startsScripts: true,
-    slow: true,
-  },
-};
+${suiteNames.map((name) => `  ${name.padEnd(9)} ${SUITES[name].tests}`).join('\n')}
 
-const { values, positionals: files } = parseArgs({
-  options: {
-    part: { type: 'string', multiple: true },
-    all: { type: 'boolean', default: false },
-    help: { type: 'boolean', short: 'h', default: false },
+The exit code is 0 if all tests pass, 1 if one fails, and 2 for a wrong option or a missing program.`,
+    options: {
+      suite: choiceOption('what to run (default: default)', [...suiteNames, 'all']),
+      project: textOption('NAME', 'run only this project of the suite, from vitest.config.ts'),
+      files: operands('FILE...', 'run only the test files whose path contains FILE'),
+    },
   },
-  allowPositionals: true,
-});
-if (values.help) {
-  console.log(`Usage: node scripts/test.mjs [--part PART]… [--all] [FILE...]
-  --part PART  default usual; one of
-${Object.entries(PARTS)
-  .map(([name, { tests }]) => `                 ${name.padEnd(9)} ${tests}`)
-  .join('\n')}
-  --all        all parts
-  FILE         run only the test files whose path contains FILE`);
-  process.exit();
-}
-const names = values.all ? Object.keys(PARTS) : (values.part ?? ['usual']);
-const parts = names.map((name) => {
-  const part = PARTS[name];
-  if (!part) fail(`--part must be one of ${Object.keys(PARTS).join(', ')}, got "${name}".`, 2);
-  return { name, ...part };
-});
-for (const { name, needs } of parts) {
-  const missing = needs.map((find) => find()).filter(Boolean);
-  if (missing.length > 0) fail(`The part ${name} needs ${missing.join(', ')}.`, 2);
-}
+  ({ suite = 'default', project }) => {
+    const projects = suitesOf(suite).flatMap(({ projects }) => projects);
+    if (project !== undefined && !projects.includes(project)) {
+      throw new UsageError(`--project must be one of ${projects.join(', ')}, but is ${project}`);
+    }
+  },
+);
+const suites = suitesOf(suite ?? 'default');
+const needs = new Set(suites.flatMap(({ needs }) => needs));
+const missing = [...needs].map((find) => find()).filter(Boolean);
+if (missing.length > 0) fail(`These tests need ${missing.join(', ')}.`);
 
-// The tests start the embedded server's worker and the sample's instances, some parts the live page and the scripts too.
+// The tests start the embedded server's worker and the sample's instances, some suites the live page and the scripts too.
 build('lib', 'sample');
-if (parts.some(({ startsScripts }) => startsScripts)) build('page', 'scripts');
+if (suites.some(({ startsScripts }) => startsScripts)) build('page', 'scripts');
 
 const vitest = await createVitest('test', {
-  project: [...new Set(parts.flatMap(({ projects }) => projects))],
+  project: project ? [project] : [...new Set(suites.flatMap(({ projects }) => projects))],
   watch: false,
 });
 await vitest.standalone();
 const found = await vitest.globTestSpecifications(files);
 const chosen = found.filter(({ project, moduleId }) =>
-  parts.some(
-    ({ projects, slow = false }) =>
-      projects.includes(project.name) && moduleId.includes('.slow.test.') === slow,
+  suites.some(
+    ({ projects, hasSlowFiles = false }) =>
+      projects.includes(project.name) && moduleId.includes('.slow.test.') === hasSlowFiles,
   ),
 );
-if (chosen.length === 0)
-  fail(`No test file of ${names.join(', ')} matches ${files.join(', ')}.`, 2);
+if (chosen.length === 0) fail(`No test file of the suite matches ${files.join(', ')}.`);
 const { testModules, unhandledErrors } = await vitest.runTestSpecifications(chosen);
 const tests = testModules.flatMap((module) => [...module.children.allTests()]);
 /** @param {string} state */
@@ -151,36 +86,9 @@ process.exitCode = passed ? 0 : 1;
 
 /**
  * @param {string} message
- * @param {number} code
  * @returns {never}
  */
-function fail(message, code) {
+function fail(message) {
   console.error(message);
-  process.exit(code);
-}
-
-/** @param {readonly string[]} files */
-function missingFile(...files) {
-  return files.find((file) => !existsSync(file));
-}
-
-/**
- * @param {string} option with which the programs end at once
- * @param {readonly string[]} programs
- */
-function missingProgram(option, ...programs) {
-  return programs.find((program) => !runs(program, option));
-}
-
-/**
- * @param {string} program
- * @param {readonly string[]} options
- */
-function runs(program, ...options) {
-  try {
-    execFileSync(program, options, { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
+  process.exit(EXIT_USAGE);
 }

@@ -12,7 +12,7 @@ import {
   textOption,
   wholeNumber,
   wholeNumberOption,
-} from './options.js';
+} from './options.mjs';
 import { percentile } from './percentile.js';
 
 const MOST_KEYS = 10_000;

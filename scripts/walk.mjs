@@ -1,7 +1,7 @@
 // npm run walk -- [options], which --help lists
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { listOption, readOptions, UsageError } from './options.js';
+import { listOption, readOptions, UsageError } from './options.mjs';
 import { inScratch, pack, root } from './packed.mjs';
 import { serve, shell } from './scaffold.mjs';
 

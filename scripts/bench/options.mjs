@@ -6,7 +6,7 @@ import {
   readOptions,
   UsageError,
   wholeNumberOption,
-} from '../options.js';
+} from '../options.mjs';
 import { CASES, quickly } from './cases.mjs';
 
 /** Overrides --seconds and --repetitions. */

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
 import { CURATOR_JARS, missingJar } from '../faults/jars.mjs';
 import { hasReal } from '../faults/real-server.mjs';
+import { pythonWithKazoo, runs } from '../programs.mjs';
 import { OURS, RAW_WIRE } from './limits.mjs';
 import { Peer } from './peer.mjs';
 import { startEmbedded, startRedis, startZooKeeper } from './servers.mjs';
@@ -16,9 +17,7 @@ const SOURCES = fileURLToPath(new URL('../../scripts/bench/workers/', import.met
 
 const withZooKeeper = hasReal();
 const withNative = await loads('zookeeper');
-const python = ['python3', '/usr/bin/python3'].find((program) =>
-  runs(program, '-c', 'import kazoo'),
-);
+const python = pythonWithKazoo();
 
 const SERVERS = { zookeeper: startZooKeeper, embedded: startEmbedded, redis: startRedis };
 
@@ -213,15 +212,6 @@ async function missingRedlock() {
 async function loads(name) {
   try {
     await import(name);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function runs(program, ...args) {
-  try {
-    execFileSync(program, args, { stdio: 'ignore' });
     return true;
   } catch {
     return false;

@@ -1,11 +1,12 @@
 // JavaScript with types in comments: programs outside of this repository import this file without a build.
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import net from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { runs } from '../programs.mjs';
 import { missingJar, SERVER_CLASS_PATH, ZOOKEEPER_JARS } from './jars.mjs';
 
 /** Milliseconds between two polls of a server that starts. */
@@ -17,13 +18,7 @@ const LOG_LENGTH = 4_000;
 
 /** Returns whether this machine has a JVM and ZooKeeper's jars. */
 export function hasReal() {
-  if (missingJar(ZOOKEEPER_JARS)) return false;
-  try {
-    execFileSync('java', ['-version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
+  return !missingJar(ZOOKEEPER_JARS) && runs('java', '-version');
 }
 
 /** A process of Apache ZooKeeper from Debian's jars, with a directory of its own. */

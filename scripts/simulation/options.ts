@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname } from 'node:path';
-import { formatOption, number, parseArguments, UsageError, wholeNumber } from '../options.js';
+import { formatOption, number, parseArguments, UsageError, wholeNumber } from '../options.mjs';
 import type { EmbeddedServerKind, WorkloadName } from './types.js';
 
 export const USAGE = `npm run simulate -- [options]

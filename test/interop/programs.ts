@@ -1,11 +1,8 @@
-import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { pythonWithKazoo } from '../../scripts/programs.mjs';
 
-/** Python 3 with kazoo. Debian's package serves Debian's Python, which may not be the first one in the PATH. */
-export const PYTHON =
-  ['python3', '/usr/bin/python3'].find(
-    (program) => spawnSync(program, ['-c', 'import kazoo']).status === 0,
-  ) ?? 'python3';
+/** A Python 3 that has kazoo. */
+export const PYTHON = pythonWithKazoo()!;
 
 /** Takes a connect string and the name of a scenario. Prints `done` at the end. */
 export const KAZOO_SCENARIOS = fileURLToPath(new URL('python/kazoo_scenarios.py', import.meta.url));

@@ -1,0 +1,85 @@
+// The suites of scripts/test.mjs: `npm test` runs the suite `default`, `npm run test:real` the suite `real`, and so on.
+// JavaScript with types in comments: scripts/test.mjs needs this file before anything is compiled.
+import { existsSync } from 'node:fs';
+import { CHROMIUM } from './browser.mjs';
+import { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from './faults/jars.mjs';
+import { pythonWithKazoo, runs } from './programs.mjs';
+
+/**
+ * @typedef {object} Suite
+ * @property {string} tests what the suite tests
+ * @property {readonly string[]} projects of vitest.config.ts
+ * @property {readonly (() => string | undefined)[]} needs functions that return the name of a program that is missing
+ * @property {boolean} [startsScripts] whether its tests start the live page or built scripts
+ * @property {boolean} [hasSlowFiles] whether the suite runs the files *.slow.test.ts instead of the others
+ */
+
+const java = () => missingProgram('-version', 'java') ?? missingJar(ZOOKEEPER_JARS);
+const curator = () => missingProgram('-version', 'javac') ?? missingJar(CURATOR_JARS);
+const kazoo = () => (pythonWithKazoo() ? undefined : 'the Python package kazoo');
+const chromium = () =>
+  CHROMIUM ? undefined : 'Chromium, or CHROMIUM with the path of its program';
+const native = () =>
+  runs(process.execPath, '-e', "require('zookeeper')") ? undefined : 'the npm package zookeeper';
+const tls = () => missingProgram('version', 'openssl') ?? missingProgram('-help', 'keytool');
+const zkCli = () => missingFile('/usr/share/zookeeper/bin/zkCli.sh');
+const shells = () => missingProgram('--version', 'bash', 'zsh', 'script');
+/** Programs of the KDC, and what npm needs to compile the package kerberos. */
+const kerberos = () =>
+  missingFile(
+    '/usr/sbin/krb5kdc',
+    '/usr/sbin/kadmin.local',
+    '/usr/bin/kinit',
+    '/usr/include/gssapi/gssapi.h',
+  ) ?? missingProgram('--version', 'python3', 'make', 'g++');
+const mariadb = () => missingFile('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
+
+/** @type {Readonly<Record<string, Suite>>} */
+export const SUITES = {
+  default: {
+    tests: 'all of the library, without installed programs',
+    projects: ['unit', 'unit-isolated', 'integration', 'keeper', 'sockets', 'e2e'],
+    needs: [],
+  },
+  real: {
+    tests: 'the client and the recipes on a real ZooKeeper and an ensemble, over both transports',
+    projects: ['real', 'real-wire', 'faults', 'faults-wire'],
+    needs: [java, native, tls],
+  },
+  interop: {
+    tests: 'the recipes beside Curator and kazoo, and other clients on the embedded server',
+    projects: ['interop', 'interop-wire', 'interop-embedded'],
+    needs: [java, curator, kazoo, native, zkCli],
+  },
+  browser: {
+    tests: 'the live page in Chromium',
+    projects: ['browser'],
+    needs: [chromium, java],
+    startsScripts: true,
+  },
+  programs: {
+    tests: 'Kerberos and the completion of shells',
+    projects: ['programs'],
+    needs: [shells, java, kerberos],
+  },
+  slow: {
+    tests: 'chaos, failover, benchmark, sale under load: the files *.slow.test.ts',
+    projects: ['e2e', 'sockets'],
+    needs: [java, curator, kazoo, native, mariadb],
+    startsScripts: true,
+    hasSlowFiles: true,
+  },
+};
+
+/** @param {readonly string[]} files */
+function missingFile(...files) {
+  return files.find((file) => !existsSync(file));
+}
+
+/**
+ * @param {string} option an option that makes each program exit at once, such as `--version`
+ * @param {readonly string[]} programs
+ */
+function missingProgram(option, ...programs) {
+  return programs.find((program) => !runs(program, option));
+}
