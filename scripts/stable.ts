@@ -1,7 +1,6 @@
 // npm run test:stable -- [options], which --help lists
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { readOptions, wholeNumberOption } from './options.mjs';
-import { runCommand } from './run-command.js';
 
 const { times, busy } = readOptions({
   name: 'test:stable',
@@ -19,12 +18,18 @@ const BUSY_LOOP = 'const parent = process.ppid; while (process.ppid === parent);
 const loops = Array.from({ length: busy }, () => spawn(process.execPath, ['-e', BUSY_LOOP]));
 let passed = 0;
 for (let run = 1; run <= times; run++) {
-  const { code, seconds, output } = await runCommand('npm test');
-  const outcome = code === 0 ? 'passed' : 'FAILED';
-  const lastLine = output.trimEnd().split('\n').at(-1);
-  console.log(`run ${run} of ${times} ${outcome} after ${seconds.toFixed(0)} s: ${lastLine}`);
-  if (code === 0) passed++;
-  else console.log(output);
+  const started = performance.now();
+  const { status, stdout } = spawnSync('npm test 2>&1', {
+    shell: true,
+    encoding: 'utf8',
+    maxBuffer: Infinity,
+  });
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  const outcome = status === 0 ? 'passed' : 'FAILED';
+  const lastLine = stdout.trimEnd().split('\n').at(-1);
+  console.log(`run ${run} of ${times} ${outcome} after ${seconds} s: ${lastLine}`);
+  if (status === 0) passed++;
+  else console.log(stdout);
 }
 for (const loop of loops) loop.kill('SIGKILL');
 console.log(`${passed} of ${times} runs passed beside ${busy} busy loops`);
