@@ -10,7 +10,7 @@ type Environment = Record<string, string>;
 // on the server or on the transport:
 /** Requests, errors, watches and sessions as the server and the transport handle them. */
 const client = ['test/integration/client/**/*.test.ts', 'test/sockets/client/**/*.test.ts'];
-/** Each recipe once. The native transport has no transactions, so its recipes send other requests. */
+/** The recipes, over both transports: the native transport has no transactions, so the recipes send other requests. */
 const contracts = [
   'test/integration/recipes/{mutex,non-reentrant-mutex,read-write-lock,semaphore,multi-lock,leader-latch,leader-selector,handover,access-control}.test.ts',
   'test/integration/coordination/*.test.ts',
@@ -23,7 +23,7 @@ const parity = ['test/sockets/embedded/*.test.ts', 'test/real/embedded/*.test.ts
 const wireOnly = ['test/real/client/wire-*.test.ts'];
 
 /** Files in virtual time do not need a process each: the state of the library belongs to a simulation. */
-const simulated = (name: string, include: string[], env: Environment = {}) => ({
+const virtualTimeProject = (name: string, include: string[], env: Environment = {}) => ({
   extends: true as const,
   test: {
     name,
@@ -35,7 +35,7 @@ const simulated = (name: string, include: string[], env: Environment = {}) => ({
 });
 
 /** Files that use sockets and processes, on the embedded server or a real ZooKeeper. */
-const over = (
+const realTimeProject = (
   transport: 'native' | 'wire',
   name: string,
   server: 'embedded' | 'real',
@@ -55,10 +55,11 @@ const over = (
   },
 });
 
-/** The tests that ask which features their server has. */
-const dependOnServerKind = readdirSync('test/integration', { recursive: true, encoding: 'utf8' })
+/** Tests that ask which features their server has. They also run on a simulated ClickHouse Keeper, which lacks some. */
+const keeper = readdirSync(source('test/integration'), { recursive: true, encoding: 'utf8' })
   .map((file) => `test/integration/${file}`)
-  .filter((file) => file.endsWith('.test.ts') && readFileSync(file, 'utf8').includes('serverHas'));
+  .filter((file) => file.endsWith('.test.ts'))
+  .filter((file) => readFileSync(source(file), 'utf8').includes('serverHas'));
 
 /** The unit tests that replace modules, or that depend on what other files have left in the process. */
 const isolated = [
@@ -70,13 +71,8 @@ const isolated = [
 
 const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
-/** Files that run our client beside Curator's. The other interop files run foreign clients on the embedded server. */
-const besideCurator = [
-  'test/interop/curator.test.ts',
-  'test/interop/curator-coordination.test.ts',
-  'test/interop/curator-queues.test.ts',
-  'test/interop/leader.test.ts',
-];
+/** Files that run our client beside Curator. The result of the other interop files does not depend on our transport. */
+const besideCurator = ['test/interop/{curator,curator-*,leader}.test.ts'];
 
 export default defineConfig({
   resolve: {
@@ -108,22 +104,22 @@ export default defineConfig({
         },
       },
       { extends: true, test: { name: 'unit-isolated', include: isolated } },
-      simulated('integration', ['test/integration/**/*.test.ts']),
-      simulated('keeper', dependOnServerKind, { ZK_PROFILE: 'clickhouse-keeper' }),
-      over('wire', 'sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
-      over('wire', 'e2e', 'embedded', { include: ['test/e2e/**/*.test.ts'] }),
-      over('wire', 'programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
+      virtualTimeProject('integration', ['test/integration/**/*.test.ts']),
+      virtualTimeProject('keeper', keeper, { ZK_PROFILE: 'clickhouse-keeper' }),
+      realTimeProject('wire', 'sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
+      realTimeProject('wire', 'e2e', 'embedded', { include: ['test/e2e/**/*.test.ts'] }),
+      realTimeProject('wire', 'programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
       { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
-      over('native', 'real', 'real', {
+      realTimeProject('native', 'real', 'real', {
         include: [...client, ...contracts, ...real, ...parity],
         exclude: wireOnly,
       }),
-      over('wire', 'real-wire', 'real', { include: [...client, ...contracts, ...real] }),
-      over('native', 'faults', 'real', { include: faults }),
-      over('wire', 'faults-wire', 'real', { include: faults }),
-      over('native', 'interop', 'real', { include: interop }),
-      over('wire', 'interop-wire', 'real', { include: besideCurator }),
-      over('wire', 'interop-embedded', 'embedded', { include: interop }),
+      realTimeProject('wire', 'real-wire', 'real', { include: [...client, ...contracts, ...real] }),
+      realTimeProject('native', 'faults', 'real', { include: faults }),
+      realTimeProject('wire', 'faults-wire', 'real', { include: faults }),
+      realTimeProject('native', 'interop', 'real', { include: interop }),
+      realTimeProject('wire', 'interop-wire', 'real', { include: besideCurator }),
+      realTimeProject('wire', 'interop-embedded', 'embedded', { include: interop }),
     ],
   },
 });
