@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type AcquireOptions,
@@ -84,9 +83,13 @@ describe('beside Apache Curator', () => {
     client = await connect();
   });
   afterEach(async () => {
-    const left = await remains(client, paths.slice(cleared));
+    const used = paths.slice(cleared);
     cleared = paths.length;
-    if (left.length > 0) throw new Error(`nodes are left: ${left.join(' ')}`);
+    // Curator releases in the background.
+    await eventually(async () => {
+      const left = (await Promise.all(used.map((path) => ephemeralsAt(client, path)))).flat();
+      if (left.length > 0) throw new Error(`nodes are left: ${left.join(' ')}`);
+    });
   });
 
   /** Returns a path of the test's own, under which nothing may be left. */
@@ -518,19 +521,7 @@ async function contend(
   }
 }
 
-/**
- * Returns the ephemeral nodes below the paths that remain after a while, because Curator releases
- * in the background.
- */
-async function remains(client: ZkClient, paths: readonly string[]): Promise<string[]> {
-  const deadline = performance.now() + LONG;
-  for (;;) {
-    const left = (await Promise.all(paths.map((path) => ephemeralsAt(client, path)))).flat();
-    if (left.length === 0 || performance.now() > deadline) return left;
-    await delay(10);
-  }
-}
-
+/** Returns the ephemeral nodes at a path and below it. */
 async function ephemeralsAt(client: ZkClient, path: string): Promise<string[]> {
   try {
     const { children, stat } = await client.children(path);
