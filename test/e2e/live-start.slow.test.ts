@@ -8,7 +8,7 @@ it('a server of the live page that cannot listen says so in one line', async () 
   await once(server, 'listening');
   const { port } = server.address() as net.AddressInfo;
   const { ended } = startCommand('dist-sample/main.js', [], { ...process.env, PORT: String(port) });
-  expect(await ended).toEqual({
+  expect(await ended).toMatchObject({
     ...{ code: 1, stdout: '' },
     stderr: `The shop did not start: port ${port} is in use: set PORT to another one\n`,
   });

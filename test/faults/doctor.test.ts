@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
 import type { Check, Report } from '../../lib/cli/doctor/report.js';
+import { Ensemble } from '../../scripts/faults/ensemble.js';
 import { useCli } from '../support/cli.js';
 import { eventually } from '../support/eventually.js';
-import { Ensemble } from '../support/harness.js';
 
 /** The servers grant at most 20 ticks. */
 const TICK_TIME = 500;

@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { LeaseLostError, Mutex, ZkClient, type ZkClientOptions } from 'nestjs-zookeeper/recipes';
+import { Ensemble } from '../../scripts/faults/ensemble.js';
+import type { RealServer } from '../../scripts/faults/real-server.mjs';
 import { aborted } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
-import { Ensemble, type Node } from '../support/harness.js';
 
 // Three real servers, one of which is the leader.
 
@@ -49,7 +50,7 @@ async function connect(options: Partial<ZkClientOptions> = {}): Promise<ZkClient
  * Resolves with the leader and a follower, once both report their roles. On a busy machine they may
  * answer late.
  */
-function roles(): Promise<{ leader: Node; follower: Node }> {
+function roles(): Promise<{ leader: RealServer; follower: RealServer }> {
   return eventually(async () => {
     const [leader, [follower]] = [await ensemble.leader(), await ensemble.followers()];
     if (!leader || !follower) throw new Error('the ensemble has no leader or no follower');

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Mutex, ZkClient } from 'nestjs-zookeeper/recipes';
+import { Ensemble } from '../../scripts/faults/ensemble.js';
 import { eventually } from '../support/eventually.js';
-import { Ensemble } from '../support/harness.js';
 
 // Three real servers, one of which is cut off from the others.
 

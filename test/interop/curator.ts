@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll } from 'vitest';
-import { CURATOR_JARS } from '../support/harness.js';
+import { CURATOR_JARS } from '../../scripts/faults/jars.mjs';
 import type { TestServer } from '../support/servers.js';
 
 const SOURCES = fileURLToPath(new URL('java/', import.meta.url));

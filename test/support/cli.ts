@@ -36,7 +36,8 @@ interface Options {
 const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 130, SIGKILL: 137 };
 
 /**
- * Returns a function that runs the command line on the file's server, in a session of its own, so without a terminal.
+ * Returns a function that runs the command line on the file's server, in its own process group (`detached`), without a
+ * controlling terminal.
  * Its processes are killed after each test.
  */
 export function useCli(server: Pick<TestServer, 'connectString'>) {

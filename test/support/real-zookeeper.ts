@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePorts, RealServer } from '../../scripts/faults/real-server.mjs';
 import { eventually } from './eventually.js';
-import { freePorts, type Node, RealServer } from './harness.js';
 
 interface RealZooKeeperOptions {
   tickTime?: number;
@@ -22,7 +22,7 @@ interface RealZooKeeperOptions {
  */
 export class RealZooKeeper {
   private constructor(
-    private readonly server: Node,
+    private readonly server: RealServer,
     private readonly directory: string,
   ) {}
 

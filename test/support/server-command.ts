@@ -28,7 +28,7 @@ export function useServerCommand(limit = ''): (...args: string[]) => ServerProce
       });
       void ended.then(({ err }) => reject(new Error(err)));
     });
-    // A test that expects the end does not look at the start.
+    // A test that awaits only `ended` leaves `started` unhandled.
     started.catch(() => {});
     return { ...server, started };
   };

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { Mutex } from 'nestjs-zookeeper/recipes';
 import { afterEach, expect, it } from 'vitest';
+import { Child } from '../../../scripts/faults/child.js';
 import { useClients } from '../../support/clients.js';
-import { Child } from '../../support/harness.js';
 import { useServer } from '../../support/servers.js';
 
 // The other recipes are tested in virtual time, in test/integration/recipes/process-pause.test.ts.
