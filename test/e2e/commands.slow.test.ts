@@ -11,6 +11,7 @@ const HERD = 'dist-scripts/herd.mjs';
 const BENCH = 'dist-scripts/bench/main.mjs';
 const PARTITIONS = 'dist-sample/partitions.js';
 const SIMULATE = 'dist-scripts/simulation/main.js';
+const TEST = 'scripts/test.mjs';
 
 /** A slow network, so that the run does not end before it is interrupted. */
 const SLOW = ['--server', 'embedded', '--latency', '50'];
@@ -46,6 +47,8 @@ it.each([
   [PARTITIONS, '--loud'],
   // The other options are tested in test/unit/scripts/simulate-command.test.ts.
   [SIMULATE, '--faults', '999', '--seed', '1'],
+  [TEST, '--project', 'pigeon'],
+  [TEST, '--loud'],
 ])('%s rejects %s %s', async (script, ...args) => {
   const { code, stdout, stderr } = await startCommand(script, args).ended;
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
