@@ -19,9 +19,9 @@ const ON_WORKERS = {
     for (const link of links) await link.up();
   },
 
-  stall: (worker, fault) => held(worker, fault, (link) => link.silence()),
-  deafen: (worker, fault) => held(worker, fault, (link) => link.deafen(true)),
-  mute: (worker, fault) => held(worker, fault, (link) => link.mute(true)),
+  stall: (worker, fault) => held(worker, fault, (link) => link.holdAll()),
+  deafen: (worker, fault) => held(worker, fault, (link) => link.holdReplies(true)),
+  mute: (worker, fault) => held(worker, fault, (link) => link.holdRequests(true)),
 
   async delay({ links }, { duration }) {
     for (const link of links) link.latency = LATENCY;
@@ -72,7 +72,7 @@ async function held({ links }, { duration, delivers }, hold) {
   for (const link of links) hold(link);
   await delay(duration);
   for (const link of links) {
-    link.speak();
+    link.resume();
     // What was held back is delivered late, or dropped.
     if (!delivers) link.cut();
   }

@@ -46,9 +46,9 @@ const FAULTS = {
       await delay(fleet.sessionTimeout / 8);
       await leader.link.up();
     } else {
-      leader.link.silence();
+      leader.link.holdAll();
       await succeeded();
-      leader.link.speak();
+      leader.link.resume();
       // Both sides have closed these connections by now, so what was held back is dropped.
       leader.link.cut();
     }

@@ -97,11 +97,11 @@ export class Ensemble {
 
   /** Cuts a server off from the other servers until {@link rejoin}; its clients still reach it. */
   isolate(node: RealServer): void {
-    for (const link of this.#linksOf(node)) link.silence();
+    for (const link of this.#linksOf(node)) link.holdAll();
   }
 
   rejoin(node: RealServer): void {
-    for (const link of this.#linksOf(node)) link.speak();
+    for (const link of this.#linksOf(node)) link.resume();
   }
 
   async stop(): Promise<void> {

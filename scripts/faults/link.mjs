@@ -77,22 +77,22 @@ export class Link {
   }
 
   /** Holds back both directions. Connections stay open, and new ones are accepted. */
-  silence() {
+  holdAll() {
     this.#hold(['requests', 'answers'], true);
   }
 
   /** Holds back requests on the present connections; with `lasting`, on later ones too. Answers pass. */
-  mute(lasting = false) {
+  holdRequests(lasting = false) {
     this.#hold(['requests'], lasting);
   }
 
   /** Holds back answers on the present connections; with `lasting`, on later ones too. Requests pass. */
-  deafen(lasting = false) {
+  holdReplies(lasting = false) {
     this.#hold(['answers'], lasting);
   }
 
   /** Delivers what was held back, as after a partition that TCP survived. */
-  speak() {
+  resume() {
     this.#held.clear();
     for (const pipe of this.#pipes) pipe.flow();
   }

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import type { LinkOptions, TestLink } from './servers.js';
 
 /** The methods of the link in the worker. */
-export type Command = 'cut' | 'down' | 'up' | 'silence' | 'deafen' | 'speak' | 'accepted';
+export type Command = 'cut' | 'down' | 'up' | 'holdAll' | 'holdReplies' | 'resume' | 'accepted';
 
 /** A TCP proxy on a port of its own, in a worker thread. */
 export class Link implements TestLink {
@@ -41,9 +41,9 @@ export class Link implements TestLink {
   cut = () => this.#call('cut');
   down = () => this.#call('down');
   up = () => this.#call('up');
-  holdAll = () => this.#call('silence');
-  holdReplies = () => this.#call('deafen');
-  resume = () => this.#call('speak');
+  holdAll = () => this.#call('holdAll');
+  holdReplies = () => this.#call('holdReplies');
+  resume = () => this.#call('resume');
   accepted = () => this.#call('accepted') as Promise<number>;
 
   async [Symbol.asyncDispose](): Promise<void> {
