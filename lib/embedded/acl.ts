@@ -10,7 +10,7 @@ export interface Identity {
 }
 
 /** The identity that every ACL admits. */
-const SUPER: Identity = { scheme: 'super', id: '' };
+export const SUPER: Identity = { scheme: 'super', id: '' };
 
 /** Adds the identities that the credentials prove. Returns false if they are of no scheme that clients can use. */
 export function authenticate(

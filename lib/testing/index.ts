@@ -5,6 +5,15 @@ export type {
   EmbeddedServerKind,
   Undo,
 } from '../embedded/index.js';
+export {
+  explore,
+  type ExploreOptions,
+  type ExploreResult,
+  type ExploreViolation,
+  type FaultPlan,
+} from './simulation/explore.js';
+export type { ExploredFault, Moment } from './simulation/explored-fault.js';
+export { standardFaults } from './simulation/standard-faults.js';
 export { FakeLocks } from './fake-locks.js';
 export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';

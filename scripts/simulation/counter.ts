@@ -27,7 +27,7 @@ const MAX_DELTA = 1_000;
 /** The probability that the reply to the next write is lost, until the last fault. */
 const LOST_REPLY_PROBABILITY = 0.02;
 
-interface Change {
+export interface Change {
   readonly incarnation: Incarnation;
   readonly delta: bigint;
   readonly asked: number;
@@ -55,7 +55,7 @@ export const runCounter: RunSeed = (library, options) => {
       adjust: withoutNest,
       start: (context) => startCallers(changes, context),
       workAfterRecovery: 500,
-      checkEnd: (...end) => checkEnd(changes, ...end),
+      checkEnd: (...end) => checkCounter(changes, ...end),
     },
     library,
     options,
@@ -73,7 +73,8 @@ async function startCallers(changes: Change[], context: JobContext): Promise<Pro
   const loop = async () => {
     while (acceptsWork()) {
       await sleep(random.between(0, 2 * PAUSE));
-      latest = (await change(counter, latest, changes, context)) ?? latest;
+      const kind = random.pick(['increment', 'add', 'compareAndSet'] as const);
+      latest = (await changeCounter(counter, kind, latest, changes, context)) ?? latest;
     }
   };
   const callers = Array.from({ length: random.whole(1, MAX_CALLERS) }, loop);
@@ -86,13 +87,13 @@ async function startCallers(changes: Change[], context: JobContext): Promise<Pro
 }
 
 /** Changes the counter once. Resolves to the value after it, if it is known. */
-async function change(
+export async function changeCounter(
   counter: DistributedAtomicLong,
+  kind: 'increment' | 'add' | 'compareAndSet',
   latest: bigint,
   changes: Change[],
   { history, incarnation, library, random, setting, world }: JobContext,
 ): Promise<bigint | undefined> {
-  const kind = random.pick(['increment', 'add', 'compareAndSet']);
   const delta = kind === 'increment' ? 1n : BigInt(random.whole(1, MAX_DELTA));
   const entry: Change = {
     ...{ incarnation, delta, asked: world.now, settled: Infinity },
@@ -131,7 +132,8 @@ async function change(
   }
 }
 
-async function checkEnd(
+/** Checks that the value is the sum of the changes that were applied, and that the processes leave nothing. */
+export async function checkCounter(
   changes: readonly Change[],
   world: World,
   history: History,

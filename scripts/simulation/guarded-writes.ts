@@ -35,7 +35,7 @@ interface Write {
 }
 
 /** The writes of one run, by the data of their znodes. */
-type Writes = Map<string, Write>;
+export type Writes = Map<string, Write>;
 
 /** Runs holders that write under the faults of one seed, and checks what was written. */
 export const runGuardedWrites: RunSeed = (library, options) => {
@@ -45,7 +45,7 @@ export const runGuardedWrites: RunSeed = (library, options) => {
       adjust: withoutNest,
       start: (context) => startWriters(writes, context),
       workAfterRecovery: 500,
-      checkEnd: (...end) => checkEnd(writes, ...end),
+      checkEnd: (...end) => checkWrites(writes, ...end),
     },
     library,
     options,
@@ -106,7 +106,7 @@ async function holdOnce(mutex: Mutex, writes: Writes, context: JobContext): Prom
   await Promise.all(pending);
 }
 
-async function write(
+export async function write(
   lease: Lease,
   data: string,
   writes: Writes,
@@ -127,7 +127,7 @@ async function write(
 }
 
 /** Compares the znodes that were written with the grants. */
-async function checkEnd(
+export async function checkWrites(
   writes: Writes,
   world: World,
   history: History,

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getEventListeners, setMaxListeners } from 'node:events';
-import type { History, LeaseLike, LeaseRecord, Mode, Request, RequestedLock } from './history.js';
+import type { LeaseRecord, Mode, RequestedLock } from './history.js';
+import { recordAcquire, Recorder, settle } from './recorder.js';
 import type { JobContext, Program } from './workload.js';
 import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS, serverOptions } from './setting.js';
 
@@ -75,6 +76,7 @@ export async function connect({
 class Jobs {
   /** The signal of most acquires. It never aborts. When all acquires have settled, it must have no listeners. */
   readonly #signal = new AbortController().signal;
+  readonly #recorder: Recorder;
   readonly #path = (name: string) => `${ROOT}/${name}`;
 
   constructor(
@@ -82,6 +84,7 @@ class Jobs {
     private readonly client: ZkClient,
   ) {
     setMaxListeners(0, this.#signal);
+    this.#recorder = new Recorder(context);
   }
 
   start(): Program {
@@ -175,9 +178,9 @@ class Jobs {
     const requested = this.#requestedLock(lock, mode, options);
     switch (random.pick(['withLock', 'acquire', 'tryAcquire', 'enter'])) {
       case 'withLock':
-        return this.#withLock(lock, requested, options, (record) => this.#work(record));
+        return this.#recorder.withLock(lock, requested, options, (record) => this.#work(record));
       case 'acquire': {
-        const lease = await this.#recordAcquire(requested, options, () => lock.acquire(options));
+        const lease = await this.#recorder.acquire(requested, options, () => lock.acquire(options));
         return this.#workAndRelease(lease);
       }
       case 'tryAcquire': {
@@ -191,7 +194,7 @@ class Jobs {
         return history.recordRefusal(request, this.#busy(lock.key));
       }
       default: {
-        const entered = await this.#recordEnter(lock, requested, options);
+        const entered = await this.#recorder.enter(lock, requested, options);
         await entered.entry.run(() => this.#work(entered.record));
         this.context.history.recordReleaseStart(entered.record);
         await entered.entry.release();
@@ -205,7 +208,9 @@ class Jobs {
     const options = { ...this.#options('exclusive', lock.key), holdAtMost: undefined };
     const requested = this.#requestedLock(lock, 'exclusive', options);
     const longest = 3 * this.context.setting.sessionTimeout;
-    await this.#withLock(lock, requested, options, (record) => this.#work(record, longest));
+    await this.#recorder.withLock(lock, requested, options, (record) =>
+      this.#work(record, longest),
+    );
   }
 
   /** Acquires a lock by many callers of this process at the same time. */
@@ -215,7 +220,7 @@ class Jobs {
       const options = { ...this.#options(mode, lock.key), wait: 5_000, holdAtLeast: undefined };
       const requested = this.#requestedLock(lock, mode, options);
       try {
-        await this.#withLock(lock, requested, options, async (record) => {
+        await this.#recorder.withLock(lock, requested, options, async (record) => {
           if (incarnation.holderSleepsUntil > 0) await this.#sleepAsHolder();
           else if (random.chance(0.02)) await this.#work(record);
         });
@@ -238,81 +243,46 @@ class Jobs {
   }
 
   async #downgrade(lock: ReadWriteLock): Promise<void> {
-    const { history, incarnation, random } = this.context;
+    const { random } = this.context;
     const options = { ...this.#options('write', 'pages'), holdAtMost: undefined };
     const requested = this.#requestedLock(lock.write, 'write', options);
     const readLock = this.#requestedLock(lock.read, 'read', {});
-    const lease = await recordAcquire(
-      history.recordRequest(incarnation, requested, options),
-      history,
-      () => lock.write.acquire(options),
+    const lease = await this.#recorder.acquire(requested, options, () =>
+      lock.write.acquire(options),
     );
     await this.#work(lease, 15);
-    const request = history.recordRequest(incarnation, readLock, { wait: 0 });
-    // A downgrade releases the write lease some time before it resolves.
-    history.recordReleaseStart(lease);
-    const read = settle(lock.downgrade(lease.lease), (error) =>
-      history.recordRefusal(request, error),
-    );
-    const downgraded = await read.catch(async (error: unknown) => {
-      await lease.lease.release();
-      history.recordReleaseEnd(lease);
-      throw error;
-    });
-    // The read lease was granted before the write lease was released, and it may be lost already.
-    if (!downgraded.held) {
-      history.recordRefusal(request, downgraded.signal.reason);
-      return downgraded.release();
-    }
-    const record = history.recordGrant(request, downgraded);
-    history.recordReleaseEnd(lease);
+    const record = await this.#recorder.downgrade(lock, lease, readLock);
+    if (!record) return;
     await this.#work(record, random.whole(0, 30));
-    await this.#release(record);
+    await this.#recorder.release(record);
   }
 
   async #multiLock(locks: readonly Lock[]): Promise<void> {
-    const { history, incarnation, library, random } = this.context;
+    const { library, random } = this.context;
     const { fairness: _, linger: __, ...options } = this.#options('exclusive', 'left');
     // The order of the locks must not matter.
     const ordered = random.chance(0.5) ? locks : locks.toReversed();
-    const multiLock = new library.recipes.MultiLock(ordered);
-    const requests = ordered.map((lock) => {
-      const mode = lock.key === 'pages' ? 'write' : 'exclusive';
-      return history.recordRequest(
-        incarnation,
-        { ...this.#requestedLock(lock, mode, options), partOfMultiLock: true },
-        options,
-      );
-    });
-    const refuse = (error: unknown) => {
-      for (const request of requests) history.recordRefusal(request, error);
-    };
-    const lease = await settle(multiLock.acquire(options), refuse);
-    if (lease.leases.some(({ held }) => !held)) {
-      const why = `${incarnation.name} was granted a multi-lock, one lock of which was lost`;
-      history.recordViolation('a multi-lock is granted with all its locks', why);
-    }
-    const records = requests.map((request, index) =>
-      history.recordGrant(request, lease.leases[index]!, lease.fencingToken),
+    const requested = ordered.map((lock) =>
+      this.#requestedLock(lock, lock.key === 'pages' ? 'write' : 'exclusive', options),
     );
-    await this.#work(records[0]!, 30, records.slice(1));
-    for (const record of records) history.recordReleaseStart(record);
-    await lease.release();
-    for (const record of records) history.recordReleaseEnd(record);
+    const multiLock = new library.recipes.MultiLock(ordered);
+    await this.#recorder.withMultiLock(multiLock, requested, options, ([first, ...rest]) =>
+      this.#work(first!, 30, rest),
+    );
   }
 
   /** Acquires a second lock while it holds a first one. All processes use the same order, so there is no deadlock. */
   async #nestedLocks(outer: Lock, inner: Lock): Promise<void> {
     const { random } = this.context;
     const options = this.#options('exclusive', 'outer');
-    await this.#withLock(
+    await this.#recorder.withLock(
       outer,
       this.#requestedLock(outer, 'exclusive', options),
       options,
       async () => {
         const within: AcquireOptions = { wait: random.pick([0, 300, 5_000]) };
         const requested = this.#requestedLock(inner, 'exclusive', within);
-        await this.#withLock(inner, requested, within, (record) => this.#work(record));
+        await this.#recorder.withLock(inner, requested, within, (record) => this.#work(record));
       },
     );
   }
@@ -323,7 +293,7 @@ class Jobs {
     const options = this.#options('exclusive', lock.key);
     // In some cases the outer lease is lost before the re-entry.
     if (random.chance(0.3)) Object.assign(options, { holdAtLeast: undefined, holdAtMost: 5 });
-    await this.#withLock(
+    await this.#recorder.withLock(
       lock,
       this.#requestedLock(lock, 'exclusive', options),
       options,
@@ -354,7 +324,7 @@ class Jobs {
     const { history, random } = this.context;
     let late: Promise<void> | undefined;
     const options = this.#options('exclusive', lock.key);
-    await this.#withLock(
+    await this.#recorder.withLock(
       lock,
       this.#requestedLock(lock, 'exclusive', options),
       options,
@@ -455,7 +425,7 @@ class Jobs {
       if (term.active && acceptsWork()) await latch.resign().catch(onError);
     });
     const takeLeadership = async (term: Term) => {
-      const lead = this.#recordTerm('selector', term);
+      const lead = this.#recorder.term('selector', term);
       const interrupt = () => void selector.interruptLeadership();
       const timer = random.chance(0.3) && setTimeout(interrupt, random.between(0, 200));
       await this.#work(lead, random.whole(20, 400));
@@ -484,72 +454,15 @@ class Jobs {
       onError: (error) => this.#checkError(error),
     });
     latch.onChange((term) => {
-      if (term) void lead(this.#recordTerm('latch', term), term);
+      if (term) void lead(this.#recorder.term('latch', term), term);
     });
     latch.start();
     return latch;
   }
 
-  #recordTerm(key: string, term: Term): LeaseRecord {
-    const { history, incarnation } = this.context;
-    const requested = { key, path: undefined, mode: 'lead', count: 1 } as const;
-    return history.recordGrant(history.recordRequest(incarnation, requested), termAsLease(term));
-  }
-
-  async #withLock(
-    lock: Lock,
-    requested: RequestedLock,
-    options: AcquireOptions,
-    act: (record: LeaseRecord) => Promise<void>,
-  ): Promise<void> {
-    const { history, incarnation } = this.context;
-    const request = history.recordRequest(incarnation, requested, options);
-    let record: LeaseRecord | undefined;
-    try {
-      await lock.withLock(async (lease) => {
-        record = history.recordGrant(request, lease);
-        try {
-          await act(record);
-        } finally {
-          history.recordReleaseStart(record);
-        }
-      }, options);
-    } catch (error) {
-      if (!record) history.recordRefusal(request, error);
-      throw error;
-    } finally {
-      if (record) history.recordReleaseEnd(record);
-    }
-  }
-
-  async #recordEnter(lock: Lock, requested: RequestedLock, options: AcquireOptions) {
-    const { history, incarnation } = this.context;
-    const request = history.recordRequest(incarnation, requested, options);
-    const entry = await settle(lock.enter(options), (error) =>
-      history.recordRefusal(request, error),
-    );
-    return { entry, record: history.recordGrant(request, entry.lease) };
-  }
-
-  async #recordAcquire(
-    requested: RequestedLock,
-    options: AcquireOptions,
-    acquire: () => Promise<Lease>,
-  ): Promise<LeaseRecord<Lease>> {
-    const { history, incarnation } = this.context;
-    return recordAcquire(history.recordRequest(incarnation, requested, options), history, acquire);
-  }
-
   async #workAndRelease(record: LeaseRecord<Lease>): Promise<void> {
     await this.#work(record);
-    await this.#release(record);
-  }
-
-  async #release(record: LeaseRecord<Lease>): Promise<void> {
-    const { history } = this.context;
-    history.recordReleaseStart(record);
-    await record.lease.release();
-    history.recordReleaseEnd(record);
+    await this.#recorder.release(record);
   }
 
   /** Works in steps until the time is over or a lease is no longer held. */
@@ -614,41 +527,5 @@ class Jobs {
       'no listener is left',
       `${count} listeners are left on a signal of ${incarnation.name}`,
     );
-  }
-}
-
-/** Acquires a lease and records the grant or the error. */
-async function recordAcquire(
-  request: Request,
-  history: History,
-  acquire: () => Promise<Lease>,
-): Promise<LeaseRecord<Lease>> {
-  const lease = await settle(acquire(), (error) => history.recordRefusal(request, error));
-  return history.recordGrant(request, lease);
-}
-
-/** Returns the view of a term that the history records like a lease. */
-export function termAsLease(term: Term): LeaseLike {
-  return {
-    get held() {
-      return term.active;
-    },
-    get signal() {
-      return term.signal;
-    },
-    fencingToken: term.fencingToken,
-  };
-}
-
-/** Settles as `promise` does. Calls `onError` before a rejection. */
-export async function settle<T>(
-  promise: Promise<T>,
-  onError: (error: unknown) => void,
-): Promise<T> {
-  try {
-    return await promise;
-  } catch (error) {
-    onError(error);
-    throw error;
   }
 }

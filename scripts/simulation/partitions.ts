@@ -38,7 +38,8 @@ const REBALANCE_DELAYS = [0, 50, 300] as const;
 
 /** The program of a member of the group. */
 interface PartitionProgram extends Program {
-  readonly partitioner: Partitioner;
+  /** Returns how many partitions the member owns. */
+  owned(): number;
 }
 
 /** Runs members of a group of partitions under the faults of one seed and checks what happened. */
@@ -48,56 +49,72 @@ export const runPartitions: RunSeed = (library, options) =>
       adjust: withoutNest,
       start: startPartitions,
       workAfterRecovery: 500,
-      checkEnd,
+      checkEnd: checkPartitions(PARTITIONS),
     },
     library,
     options,
   );
 
 async function startPartitions(context: JobContext): Promise<PartitionProgram> {
-  const { acceptsWork, incarnation, library, random } = context;
-  const client = await connect(context);
-  followSession(client, context);
+  const { acceptsWork, incarnation, random } = context;
   // In some runs a process that is restarted has the id of its last incarnation.
   const id = random.chance(0.5) ? incarnation.name : `${incarnation.name}-${random.whole(1, 1e9)}`;
-  const join = () => {
-    const partitioner = new library.coordination.Partitioner(
-      client,
-      `${ROOT}/${GROUP}`,
-      (partition) => work(partition, context),
-      {
-        partitions: PARTITIONS,
-        id,
-        rebalanceDelay: random.pick(REBALANCE_DELAYS),
-        onError: (error) => checkError(error, context),
-      },
-    );
-    partitioner.start();
-    return partitioner;
-  };
-  let partitioner = join();
+  const { program, join } = await startMember(context, id, PARTITIONS, () =>
+    random.pick(REBALANCE_DELAYS),
+  );
+  join();
   const leaveAndJoin = async () => {
     while (acceptsWork()) {
       await sleep(random.between(...MEMBERSHIP_TIME));
       if (!acceptsWork() || random.chance(0.5)) continue;
-      await partitioner.close();
+      await program.leaveElections();
       await sleep(random.between(0, LONGEST_ABSENCE));
-      if (acceptsWork() || incarnation.shutdownStarted === Infinity) partitioner = join();
+      if (acceptsWork() || incarnation.shutdownStarted === Infinity) join();
     }
   };
-  return {
+  program.finished = leaveAndJoin();
+  return program;
+}
+
+/** Connects a member of the group. Returns its program, and the function with which it joins the group. */
+export async function startMember(
+  context: JobContext,
+  id: string,
+  partitions: number,
+  rebalanceDelay: () => number,
+) {
+  const { library } = context;
+  const client = await connect(context);
+  followSession(client, context);
+  let partitioner: Partitioner | undefined;
+  const join = () => {
+    const path = `${ROOT}/${GROUP}`;
+    partitioner = new library.coordination.Partitioner(
+      client,
+      path,
+      (each) => work(each, context),
+      {
+        partitions,
+        id,
+        rebalanceDelay: rebalanceDelay(),
+        onError: (error) => checkError(error, context),
+      },
+    );
+    partitioner.start();
+  };
+  const leaveElections = async () => partitioner?.close();
+  const program = {
     client,
-    get partitioner() {
-      return partitioner;
-    },
-    finished: leaveAndJoin(),
-    leaveElections: () => partitioner.close(),
+    owned: () => partitioner?.owned().length ?? 0,
+    finished: Promise.resolve(),
+    leaveElections,
     close: async () => {
-      await partitioner.close();
+      await leaveElections();
       await client.close();
       await sleep(CONNECTION_CLOSE_LIMIT);
     },
   };
+  return { program, join };
 }
 
 class HandlerFailure extends Error {}
@@ -147,35 +164,36 @@ function checkError(error: unknown, context: JobContext): void {
 }
 
 /** Checks that the members own all partitions and are balanced, and that they leave nothing. */
-async function checkEnd(
-  world: World,
-  history: History,
-  workload: Workload,
-  setting: Setting,
-): Promise<void> {
-  checkSettled(history);
-  const end = world.now + CONVERGENCE_LIMIT;
-  let counts = await ownedBy(workload);
-  for (; !isBalanced(counts) && world.now < end; counts = await ownedBy(workload)) {
-    await world.sleep(WORK_STEP);
-  }
-  if (!isBalanced(counts)) {
-    const why = `of ${PARTITIONS} partitions, the members own ${counts.join(', ')}`;
-    history.recordViolation('all partitions are owned, and the members are balanced', why);
-  }
-  await checkLeft(world, history, workload, setting);
+export function checkPartitions(partitions: number) {
+  return async (
+    world: World,
+    history: History,
+    workload: Workload,
+    setting: Setting,
+  ): Promise<void> => {
+    checkSettled(history);
+    const isBalanced = (counts: readonly number[]) => {
+      const owned = counts.reduce((sum, count) => sum + count, 0);
+      return owned === partitions && Math.max(...counts) - Math.min(...counts) <= 1;
+    };
+    const end = world.now + CONVERGENCE_LIMIT;
+    let counts = await ownedBy(workload);
+    for (; !isBalanced(counts) && world.now < end; counts = await ownedBy(workload)) {
+      await world.sleep(WORK_STEP);
+    }
+    if (!isBalanced(counts)) {
+      const why = `of ${partitions} partitions, the members own ${counts.join(', ')}`;
+      history.recordViolation('all partitions are owned, and the members are balanced', why);
+    }
+    await checkLeft(world, history, workload, setting);
+  };
 }
 
 /** Returns how many partitions each member owns. Whether a partition is owned depends on the clock of its process. */
 function ownedBy(workload: Workload): Promise<number[]> {
   return Promise.all(
     workload.running.map(({ process, program }) =>
-      process.run(async () => (program as PartitionProgram).partitioner.owned().length),
+      process.run(async () => (program as PartitionProgram).owned()),
     ),
   );
-}
-
-function isBalanced(counts: readonly number[]): boolean {
-  const owned = counts.reduce((sum, count) => sum + count, 0);
-  return owned === PARTITIONS && Math.max(...counts) - Math.min(...counts) <= 1;
 }

@@ -329,6 +329,7 @@ function checkSuccession(history: History, faultWindows: FaultWindows): void {
     const isUndisturbed =
       before.incarnation.ended > record.granted &&
       !faultWindows.affects(before.incarnation.name, before.granted, record.granted) &&
+      !faultWindows.hasUnnoticedLoss(before.incarnation.name, before.granted) &&
       !faultWindows.hasUnnoticedLoss(record.incarnation.name, record.granted);
     if (!isUndisturbed) continue;
     if (before.stopped !== undefined && before.stopped > record.granted) {
@@ -439,12 +440,17 @@ async function checkLeaders(history: History, running: readonly Member[]): Promi
   history.recordViolation('an election has one leader', `the latch has ${count} leaders`);
 }
 
-/** Checks that every running process has a node in the election. */
+/**
+ * Checks that every running process has a node in the election. A candidate whose node was deleted while it waited
+ * notices that when its turn comes.
+ */
 function checkCandidates(history: History, running: readonly Member[], nest: boolean): void {
   const path = nest ? '/app/elections/close-orders' : `${ROOT}/latch`;
+  const deleted = new Set(history.deletions.map(({ key, session }) => `${key} ${session}`));
   const present = new Set(history.world.children(path).map(({ session }) => session));
   for (const { name, incarnation } of running) {
     if (incarnation.session !== undefined && present.has(incarnation.session)) continue;
+    if (deleted.has(`latch ${incarnation.session}`)) continue;
     history.recordViolation(
       'every participant has a node in the election',
       `${name} has no node below ${path}`,

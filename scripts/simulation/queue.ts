@@ -51,7 +51,7 @@ const ITEMS_OF_A_LOCK = 100n;
 class HandlerFailure extends Error {}
 
 /** The items of one run. */
-class Items {
+export class Items {
   readonly #items = new Map<string, Item>();
   /** The token of the next item under each lock. A lock is identified by its signal. */
   readonly #tokens = new WeakMap<AbortSignal, bigint>();
@@ -62,8 +62,7 @@ class Items {
     put: (ids: readonly string[]) => Promise<string>,
     context: JobContext,
   ): Promise<void> {
-    const { acceptsWork, incarnation, library, random, world } = context;
-    const { BadOptionError, ConnectionError, CoordinationError } = library.recipes;
+    const { acceptsWork, incarnation, random, world } = context;
     for (let count = 0; acceptsWork(); count++) {
       await sleep(random.between(0, 2 * PUT_PAUSE));
       if (!acceptsWork()) return;
@@ -72,26 +71,36 @@ class Items {
         { length: random.pick([1, 1, 1, 3]) },
         (_, index) => `${name}-${index}`,
       );
-      const isSingle = ids.length === 1;
-      const items = ids.map((): Item => ({
-        put: 'pending',
-        handled: 0,
-        znodes: new Set(),
-        isSingle,
-      }));
-      for (const [index, id] of ids.entries()) this.#items.set(id, items[index]!);
-      let result: Item['put'] = 'confirmed';
-      try {
-        await put(ids);
-      } catch (error) {
-        if (!(error instanceof CoordinationError) || error instanceof BadOptionError) {
-          recordUnexpected(error, context);
-        }
-        const refused = error instanceof ConnectionError && !error.maybeApplied;
-        result = refused ? 'refused' : 'maybe';
-      }
-      for (const item of items) item.put = result;
+      await this.put(ids, put, context);
     }
+  }
+
+  /** Puts items at once. */
+  async put(
+    ids: readonly string[],
+    put: (ids: readonly string[]) => Promise<string>,
+    context: JobContext,
+  ): Promise<void> {
+    const { BadOptionError, ConnectionError, CoordinationError } = context.library.recipes;
+    const isSingle = ids.length === 1;
+    const items = ids.map((): Item => ({
+      put: 'pending',
+      handled: 0,
+      znodes: new Set(),
+      isSingle,
+    }));
+    for (const [index, id] of ids.entries()) this.#items.set(id, items[index]!);
+    let result: Item['put'] = 'confirmed';
+    try {
+      await put(ids);
+    } catch (error) {
+      if (!(error instanceof CoordinationError) || error instanceof BadOptionError) {
+        recordUnexpected(error, context);
+      }
+      const refused = error instanceof ConnectionError && !error.maybeApplied;
+      result = refused ? 'refused' : 'maybe';
+    }
+    for (const item of items) item.put = result;
   }
 
   /** Handles an item. */
@@ -162,7 +171,7 @@ export const runQueue: RunSeed = (library, options) => {
       adjust: withoutNest,
       start: (context) => startQueue(items, context),
       workAfterRecovery: 500,
-      checkEnd: (...end) => checkEnd(items, ...end),
+      checkEnd: (...end) => checkItems(items, ...end),
     },
     library,
     options,
@@ -170,38 +179,47 @@ export const runQueue: RunSeed = (library, options) => {
 };
 
 async function startQueue(items: Items, context: JobContext): Promise<Program> {
-  const { library, random } = context;
-  const { DistributedPriorityQueue, DistributedQueue, JSON_SERIALIZER } = library.coordination;
-  const client = await connect(context);
-  followSession(client, context);
-  const serializer = JSON_SERIALIZER as never;
-  const options = { serializer, maxItems: random.pick([10, Infinity]) };
-  // Both kinds share the znodes, as they can with Curator.
-  const fifo: DistributedQueue = new DistributedQueue(client, PATH, options);
-  const byPriority: DistributedPriorityQueue = new DistributedPriorityQueue(client, PATH, options);
+  const { random } = context;
+  const maxItems = random.pick([10, Infinity]);
+  const { fifo, byPriority, consume, program } = await connectQueues(items, context, maxItems);
   const put = (ids: readonly string[]) =>
     random.chance(0.5) ? fifo.putMulti(ids) : byPriority.putMulti(ids, random.whole(-2, 2));
   const consumers = random.pick([[fifo], [byPriority], [fifo, byPriority]]);
-  for (const queue of consumers) {
+  for (const queue of consumers) consume(queue, random.whole(1, MAX_CONCURRENCY));
+  program.finished = items.produce(put, context);
+  return program;
+}
+
+/** Connects a process to the queue, as one of each kind. Both share the znodes, as they can with Curator. */
+export async function connectQueues(items: Items, context: JobContext, maxItems: number) {
+  const { DistributedPriorityQueue, DistributedQueue, JSON_SERIALIZER } =
+    context.library.coordination;
+  const client = await connect(context);
+  followSession(client, context);
+  const options = { serializer: JSON_SERIALIZER as never, maxItems };
+  const fifo: DistributedQueue = new DistributedQueue(client, PATH, options);
+  const byPriority: DistributedPriorityQueue = new DistributedPriorityQueue(client, PATH, options);
+  const consume = (queue: DistributedQueue | DistributedPriorityQueue, concurrency: number) => {
     queue.consume((id, item) => items.handle(id, item, context), {
-      concurrency: random.whole(1, MAX_CONCURRENCY),
+      concurrency,
       retryDelay: RETRY_DELAY,
       stopTimeout: 3 * context.setting.sessionTimeout,
       onError: (error) => checkError(error, context),
     });
-  }
-  const closeQueues = async () => {
+  };
+  const leaveElections = async () => {
     await Promise.all([fifo.close(), byPriority.close()]);
   };
-  return {
+  const program = {
     client,
-    finished: items.produce(put, context),
-    leaveElections: closeQueues,
+    finished: Promise.resolve(),
+    leaveElections,
     close: async () => {
-      await closeQueues();
+      await leaveElections();
       await client.close();
     },
   };
+  return { fifo, byPriority, consume, program };
 }
 
 function checkError(error: Error, context: JobContext): void {
@@ -214,7 +232,7 @@ function checkError(error: Error, context: JobContext): void {
 }
 
 /** Checks that the consumers empty the queue, that no item was lost, and that the processes leave nothing. */
-async function checkEnd(
+export async function checkItems(
   items: Items,
   world: World,
   history: History,

@@ -9,6 +9,14 @@ interface LinkedProcess {
   readonly crashed: boolean;
 }
 
+interface LinkListeners {
+  onCutEnd(): void;
+  onReset(): void;
+  /** Calls `act` after the next message of another process has arrived. */
+  onNextOfOthers(direction: 'requests' | 'replies', act: () => void): void;
+  note(event: string): void;
+}
+
 /**
  * The network between one process and the servers. A fault applies to existing and new connections until the caller
  * calls the function that ends it. After a crash of the process, these methods do nothing.
@@ -31,6 +39,7 @@ export class Link {
   readonly #cuts = { requests: 0, replies: 0 };
   #onCutEnd: () => void = () => {};
   #onReset: () => void = () => {};
+  #onNextOfOthers: LinkListeners['onNextOfOthers'] = () => {};
   #note: (event: string) => void = () => {};
 
   /** @internal */
@@ -58,6 +67,16 @@ export class Link {
       this.#note(`network healed: ${direction}`);
       this.#onCutEnd();
     });
+  }
+
+  /**
+   * Holds back the messages in one direction until the next message of another process has arrived. Returns the function
+   * that ends the fault earlier.
+   */
+  letOthersOvertake(direction: 'requests' | 'replies'): () => void {
+    const end = this.cut(direction);
+    this.#onNextOfOthers(direction, end);
+    return end;
   }
 
   /**
@@ -109,9 +128,10 @@ export class Link {
    *
    * @internal
    */
-  attach(listeners: { onCutEnd(): void; onReset(): void; note(event: string): void }): void {
+  attach(listeners: LinkListeners): void {
     this.#onCutEnd = listeners.onCutEnd;
     this.#onReset = listeners.onReset;
+    this.#onNextOfOthers = listeners.onNextOfOthers;
     this.#note = listeners.note;
   }
 }

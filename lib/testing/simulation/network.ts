@@ -1,7 +1,6 @@
-import type { Link } from './link.js';
 import { addReplies, addRequests } from './message-digest.js';
 import type { SimulatedProcess } from './process.js';
-import type { Actor, Scheduler } from './scheduler.js';
+import type { Actor, Message, Scheduler } from './scheduler.js';
 import type { SimulatedServer } from './server.js';
 import { type Packet, SimulatedStream } from './stream.js';
 
@@ -15,11 +14,14 @@ interface ConnectionHost {
   readonly scheduler: Scheduler;
   readonly kernel: Actor;
   remove(connection: Connection): void;
+  /** Called after a packet has arrived. */
+  delivered(message: Message): void;
 }
 
 /** All connections between processes and servers. */
 export class Network implements ConnectionHost {
   readonly #connections = new Set<Connection>();
+  readonly #deliveryListeners = new Set<(message: Message) => void>();
 
   constructor(
     readonly scheduler: Scheduler,
@@ -39,7 +41,19 @@ export class Network implements ConnectionHost {
       note,
       onCutEnd: () => this.#forEachConnection(process, (connection) => connection.release()),
       onReset: () => this.#forEachConnection(process, (connection) => connection.reset()),
+      onNextOfOthers: (direction, act) => {
+        const listener = (message: Message) => {
+          if (message.process === process || message.direction !== direction) return;
+          this.#deliveryListeners.delete(listener);
+          act();
+        };
+        this.#deliveryListeners.add(listener);
+      },
     });
+  }
+
+  delivered(message: Message): void {
+    for (const listener of this.#deliveryListeners) listener(message);
   }
 
   /** Opens a connection to a server. If the server does not accept it, the connection breaks later. */
@@ -91,11 +105,14 @@ class Connection {
     readonly process: SimulatedProcess,
     private readonly server: SimulatedServer,
   ) {
-    this.#toServer = new Channel(host.scheduler, process.link, 'requests');
-    this.#toClient = new Channel(host.scheduler, process.link, 'replies');
-    const { digest } = host.scheduler;
+    this.#toServer = new Channel(host, process, 'requests');
+    this.#toClient = new Channel(host, process, 'replies');
+    const { digest, behaviour } = host.scheduler;
     this.client = this.#createStream(process, (packet) => {
-      if (typeof packet === 'object') addRequests(digest, packet.bytes);
+      if (typeof packet === 'object') {
+        addRequests(digest, packet.bytes);
+        addRequests(behaviour, packet.bytes, process.id);
+      }
       if (this.#earlyPackets) this.#earlyPackets.push(packet);
       else this.#sendToServer(packet);
     });
@@ -150,15 +167,18 @@ class Connection {
     const process = this.#serverProcess!;
     const server = (this.#server = this.#createStream(process, (packet) => {
       // The ensemble may end a session while the server of the connection is paused.
-      const { digest, time } = scheduler;
-      if (typeof packet === 'object') addReplies(digest, packet.bytes);
+      const { digest, behaviour, time } = scheduler;
+      if (typeof packet === 'object') {
+        addReplies(digest, packet.bytes);
+        addReplies(behaviour, packet.bytes, this.process.id);
+      }
       const send = () => this.#sendToClient(packet);
       if (process.paused) scheduler.schedule(process, time, 'message', send);
       else send();
     }));
     // The connection may break before the server accepts it and adds a listener.
     server.on('error', () => {});
-    this.#toServer.send(process, () => this.server.accept(server));
+    this.#toServer.send(process, () => this.server.accept(server, this.process));
     scheduler.schedule(this.process, scheduler.time, 'message', () => {
       const packets = this.#earlyPackets!;
       this.#earlyPackets = undefined;
@@ -169,11 +189,11 @@ class Connection {
   #sendToServer(packet: Packet): void {
     const process = this.#serverProcess;
     if (process?.crashed) this.#toServer.send(this.host.kernel, () => this.#onUnknownConnection());
-    else if (process) this.#toServer.send(process, () => this.#server?.receive(packet));
+    else if (process) this.#toServer.send(process, () => this.#server?.receive(packet), packet);
   }
 
   #sendToClient(packet: Packet): void {
-    this.#toClient.send(this.process, () => this.client.receive(packet));
+    this.#toClient.send(this.process, () => this.client.receive(packet), packet);
   }
 
   /**
@@ -212,43 +232,58 @@ class Connection {
 class Channel {
   #lastArrival = 0;
   /** Packets that a cut holds back. */
-  #heldPackets: { readonly receiver: Actor; readonly arrive: () => void }[] = [];
+  #heldPackets: {
+    readonly receiver: Actor;
+    readonly arrive: () => void;
+    readonly message: Message;
+  }[] = [];
   #releasing = false;
   /** Each reset starts a new epoch. A packet that was sent in an earlier epoch does not arrive. */
   #epoch = 0;
 
   constructor(
-    private readonly scheduler: Scheduler,
-    private readonly link: Link,
+    private readonly host: ConnectionHost,
+    private readonly process: SimulatedProcess,
     private readonly direction: 'requests' | 'replies',
   ) {}
 
-  send(receiver: Actor, arrive: () => void): void {
+  send(receiver: Actor, arrive: () => void, packet?: Packet): void {
     const epoch = this.#epoch;
-    this.scheduler.schedule(receiver, this.#arrivalTime(), 'message', () => {
+    const { process, direction } = this;
+    const message = { process, direction, packet };
+    const receive = () => {
       if (epoch !== this.#epoch) return;
-      if (this.#heldPackets.length > 0 || this.#isCut) this.#heldPackets.push({ receiver, arrive });
-      else arrive();
-    });
+      if (this.#heldPackets.length > 0 || this.#isCut) {
+        this.#heldPackets.push({ receiver, arrive, message });
+      } else {
+        arrive();
+        this.host.delivered(message);
+      }
+    };
+    this.host.scheduler.schedule(receiver, this.#arrivalTime(), 'message', receive, { message });
   }
 
   /** Delivers the packets that a cut held back, in their order and before any packet that is sent later. */
-  release(delay = this.link.randomLatency()): void {
+  release(delay = this.process.link.randomLatency()): void {
     const [first] = this.#heldPackets;
     if (!first || this.#releasing || this.#isCut) return;
     this.#releasing = true;
-    this.scheduler.schedule(first.receiver, this.scheduler.time + delay, 'message', () => {
+    const { scheduler } = this.host;
+    const { receiver, arrive, message } = first;
+    const receive = () => {
       this.#releasing = false;
       if (this.#heldPackets[0] === first && !this.#isCut) {
         this.#heldPackets.shift();
-        first.arrive();
+        arrive();
+        this.host.delivered(message);
       }
       this.release(MIN_PACKET_GAP);
-    });
+    };
+    scheduler.schedule(receiver, scheduler.time + delay, 'message', receive, { message });
   }
 
   get #isCut(): boolean {
-    return this.link.isCut(this.direction);
+    return this.process.link.isCut(this.direction);
   }
 
   /** Loses the packets in transit. */
@@ -259,10 +294,10 @@ class Channel {
 
   /** Returns the time at which a packet that is sent now arrives. */
   #arrivalTime(): number {
-    const { time } = this.scheduler;
+    const { time } = this.host.scheduler;
     this.#lastArrival = Math.max(
       this.#lastArrival + MIN_PACKET_GAP,
-      time + this.link.randomLatency(),
+      time + this.process.link.randomLatency(),
     );
     return this.#lastArrival;
   }

@@ -48,7 +48,7 @@ export interface ProcessOptions {
 
 export type CheckedOptions = Readonly<Required<SimulationOptions>>;
 
-const OPTION_NAMES = new Set([
+export const OPTION_NAMES = new Set([
   'seed',
   'limit',
   'server',

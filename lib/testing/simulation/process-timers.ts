@@ -38,8 +38,12 @@ export class ProcessTimers implements TimerOwner {
     if (delay === undefined) {
       // All waiting immediates run in the same turn. Immediates that they start run in the turn after it.
       if (this.#nextTurn <= time) this.#nextTurn = time + random.next() * MAX_TURN_DELAY;
-      return scheduler.schedule(process, this.#nextTurn, 'immediate', fire, IMMEDIATE_GROUP);
+      return scheduler.schedule(process, this.#nextTurn, 'immediate', fire, {
+        group: IMMEDIATE_GROUP,
+      });
     }
-    return scheduler.schedule(process, this.clocks.dueTime(delay), 'timer', fire, delay);
+    return scheduler.schedule(process, this.clocks.dueTime(delay), 'timer', fire, {
+      group: delay,
+    });
   }
 }

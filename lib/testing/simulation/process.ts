@@ -200,10 +200,11 @@ export class SimulatedProcess {
   }
 
   /**
-   * Continues after {@link pause}. Timers and replies that came due during the pause are handled now. The seed decides
-   * whether timers or replies are handled first.
+   * Continues after {@link pause}. Timers and replies that came due during the pause are handled now.
+   *
+   * @param first whether timers or messages are handled first. Default: the seed decides
    */
-  resume(): void {
+  resume(first?: 'timer' | 'message'): void {
     if (!this.#paused || this.#crashed) return;
     this.#paused = false;
     this.context.note(this.name, 'resumed');
@@ -211,10 +212,10 @@ export class SimulatedProcess {
     this.clocks.wakeUp();
     const held = this.#heldEvents;
     this.#heldEvents = [];
-    const firstKind = random.pick(['timer', 'message', undefined]);
-    const first = held.filter(({ kind }) => kind === firstKind);
+    const firstKind = first ?? random.pick(['timer', 'message', undefined]);
+    const before = held.filter(({ kind }) => kind === firstKind);
     const rest = held.filter(({ kind }) => kind !== firstKind);
-    for (const event of [...first, ...rest]) scheduler.reschedule(event);
+    for (const event of [...before, ...rest]) scheduler.reschedule(event);
   }
 
   /**

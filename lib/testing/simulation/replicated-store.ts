@@ -115,6 +115,8 @@ export class Replica implements ConnectionStore {
   readonly tree: DataTree;
   #applied: LogEntry;
   #catchingUp = false;
+  /** The number of faults that keep it behind. */
+  #delays = 0;
   #localZxids = 0;
 
   constructor(
@@ -183,9 +185,18 @@ export class Replica implements ConnectionStore {
     this.catchUp();
   }
 
+  /** Applies no write of other servers by itself until the returned function is called. */
+  fallBehind(): () => void {
+    this.#delays++;
+    return () => {
+      this.#delays--;
+      this.catchUpLater();
+    };
+  }
+
   /** Calls {@link catchUp} after a delay. */
   catchUpLater(): void {
-    if (this.#catchingUp) return;
+    if (this.#catchingUp || this.#delays > 0) return;
     this.#catchingUp = true;
     const { scheduler } = this.store;
     scheduler.schedule(
@@ -194,7 +205,7 @@ export class Replica implements ConnectionStore {
       'message',
       () => {
         this.#catchingUp = false;
-        this.catchUp();
+        if (this.#delays === 0) this.catchUp();
       },
     );
   }

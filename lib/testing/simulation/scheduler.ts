@@ -1,5 +1,6 @@
 import { Digest } from './digest.js';
 import { mix, type Random } from './random.js';
+import type { Packet } from './stream.js';
 
 /*
  * Virtual time. An event belongs to a process and happens at a time in virtual milliseconds. The scheduler runs the
@@ -43,6 +44,16 @@ export interface Actor {
   hold(event: Event): void;
 }
 
+/** What arrives in an event of kind `message`. */
+export interface Message {
+  /** The process at one end of the connection. */
+  readonly process: { readonly name: string };
+  /** Whether it goes to the server or to the process. */
+  readonly direction: 'requests' | 'replies';
+  /** Undefined for a packet of the TCP handshake. */
+  readonly packet: Packet | undefined;
+}
+
 export interface Event {
   readonly actor: Actor;
   readonly kind: EventKind;
@@ -57,7 +68,18 @@ export interface Event {
   readonly sequence: number;
   /** For an immediate, its position in a chain of immediates that started one another; otherwise 0. */
   readonly chainLength: number;
+  /** For a timer of a process, its delay. */
+  readonly group: number | undefined;
+  readonly message: Message | undefined;
   cancelled: boolean;
+}
+
+/** Options of {@link Scheduler.schedule}. */
+interface ScheduleOptions {
+  /** Events of one process and group that are due at the same time keep their order. */
+  readonly group?: number | undefined;
+  readonly message?: Message;
+  readonly due?: number;
 }
 
 /** Options of {@link Scheduler.run}. */
@@ -80,6 +102,16 @@ export class Scheduler {
   /** Whether Node runs simulated events and their microtasks, rather than callbacks of the real event loop. */
   active = false;
   readonly digest = new Digest();
+  /**
+   * A digest without times: the requests and replies that are not keep-alives, and the notes of processes. It does not
+   * contain the faults themselves, so it tells whether a fault had an effect.
+   */
+  readonly behaviour = new Digest();
+  /**
+   * Called before each event. If it returns true, it has scheduled other events, and the event is not yet run. It is
+   * called again before that.
+   */
+  beforeEvent: ((event: Event) => boolean) | undefined;
   readonly #heap: Event[] = [];
   readonly #salt: number;
   #ended = false;
@@ -123,12 +155,14 @@ export class Scheduler {
     else actor.busyUntil = Math.max(actor.busyUntil, this.time) + ms;
   }
 
-  /**
-   * Schedules an event.
-   *
-   * @param group events of one process and group that are due at the same time keep their order
-   */
-  schedule(actor: Actor, at: number, kind: EventKind, run: () => void, group?: number): Event {
+  /** Schedules an event. */
+  schedule(
+    actor: Actor,
+    at: number,
+    kind: EventKind,
+    run: () => void,
+    { group, message, due = at }: ScheduleOptions = {},
+  ): Event {
     const tieBreaker =
       group === undefined ? this.random.next() : this.#tieBreaker(actor, group, at);
     const sequence = this.#sequence++;
@@ -143,14 +177,21 @@ export class Scheduler {
       kind,
       run,
       at,
-      due: at,
+      due,
       tieBreaker,
       sequence,
       chainLength,
+      group,
+      message,
       cancelled: false,
     };
     this.#push(event);
     return event;
+  }
+
+  /** Schedules an event before the given one, which happens next. */
+  scheduleBefore(next: Event, actor: Actor, run: () => void): void {
+    this.schedule(actor, next.at, 'call', run, { due: -Infinity });
   }
 
   /** Schedules an event that was held during a pause. It happens now, before other events that are due now. */
@@ -227,6 +268,10 @@ export class Scheduler {
           `the scenario did not end within its limit of ${limit} virtual milliseconds; it may wait for something that never comes, or for something outside of the simulation, such as a worker thread or a dynamic import()` +
             (names.length > 0 ? `; these are paused or busy: ${names.join(', ')}` : ''),
         );
+      }
+      if (this.beforeEvent?.(event)) {
+        this.#push(event);
+        continue;
       }
       this.#simultaneousEvents = event.at > this.now ? 0 : this.#simultaneousEvents + 1;
       if (this.#simultaneousEvents > MAX_SIMULTANEOUS_EVENTS) {

@@ -12,6 +12,8 @@ interface Ensemble {
   readonly store: ReplicatedStore;
   /** The current connection of each session, on any server. */
   readonly connections: Map<bigint, Connection>;
+  /** The processes whose clients opened the sessions. */
+  readonly owners: Map<bigint, SimulatedProcess>;
   /** The faults of all servers. They are shared, so that a fault that loses one reply does so on one server only. */
   readonly faults: ActiveFaults;
   negotiate(timeout: number): number;
@@ -44,7 +46,7 @@ export class SimulatedServer {
   readonly traffic = { received: 0, sent: 0 };
   /** @internal */
   readonly store: Replica;
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Map<Connection, SimulatedProcess>();
   #process: SimulatedProcess;
   #state: 'running' | 'stopped' | 'unreachable' = 'running';
   /** `'alone'`: isolated for longer than the sync limit. */
@@ -82,7 +84,9 @@ export class SimulatedServer {
 
   /** The ids of the sessions whose clients are connected to this server, in hexadecimal. */
   get sessionIds(): string[] {
-    return [...this.#connections].flatMap(({ session }) => (session ? [toHex(session.id)] : []));
+    return [...this.#connections.keys()].flatMap(({ session }) =>
+      session ? [toHex(session.id)] : [],
+    );
   }
 
   /** Whether the server is cut off from the other servers, by {@link isolate}. */
@@ -193,7 +197,7 @@ export class SimulatedServer {
     this.ensemble.note(this.address, 'rejoined');
     if (this.#state === 'running') this.store.catchUp();
     const { store, connections } = this.ensemble;
-    for (const connection of this.#connections) {
+    for (const connection of this.#connections.keys()) {
       const id = connection.session?.id;
       if (id !== undefined && connections.get(id) !== connection) connection.close();
       else {
@@ -202,6 +206,19 @@ export class SimulatedServer {
       }
     }
     this.ensemble.serverChanged();
+  }
+
+  /**
+   * Delays the writes of other servers on this server until the returned function is called. The server still applies
+   * them before it answers a write or a `sync`.
+   */
+  fallBehind(): () => void {
+    this.ensemble.note(this.address, 'falls behind');
+    const end = this.store.fallBehind();
+    return () => {
+      this.ensemble.note(this.address, 'catches up');
+      end();
+    };
   }
 
   /**
@@ -221,7 +238,7 @@ export class SimulatedServer {
    * @internal
    */
   disconnect(): void {
-    for (const connection of this.#connections) {
+    for (const connection of this.#connections.keys()) {
       connection.destroy();
       this.#removeConnection(connection);
     }
@@ -233,11 +250,11 @@ export class SimulatedServer {
    *
    * @internal
    */
-  accept(stream: SimulatedStream): void {
+  accept(stream: SimulatedStream, process: SimulatedProcess): void {
     const { refusesHandshakeWithoutMajority } = this.profile;
     if (!this.hasLeader && !refusesHandshakeWithoutMajority) return void stream.destroy();
     const connection = new Connection(stream, this);
-    this.#connections.add(connection);
+    this.#connections.set(connection, process);
     stream.once('close', () => this.#removeConnection(connection));
   }
 
@@ -249,6 +266,7 @@ export class SimulatedServer {
   /** @internal */
   attach(session: bigint, connection: Connection): void {
     this.ensemble.connections.set(session, connection);
+    this.ensemble.owners.set(session, this.#connections.get(connection)!);
   }
 
   /** @internal */

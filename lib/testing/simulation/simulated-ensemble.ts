@@ -22,6 +22,7 @@ export class SimulatedEnsemble {
   /** Faults of single requests on all servers. */
   readonly faults = new ActiveFaults();
   readonly #connections = new Map<bigint, Connection>();
+  readonly #owners = new Map<bigint, SimulatedProcess>();
   /** Whether the majority was lost and no tick with a majority has happened since. */
   #lostMajority = false;
 
@@ -39,6 +40,7 @@ export class SimulatedEnsemble {
       const server = new SimulatedServer(`10.0.0.${index}:2181`, {
         store,
         connections: this.#connections,
+        owners: this.#owners,
         faults: this.faults,
         negotiate: (timeout) => Math.min(Math.max(timeout, minSessionTimeout), maxSessionTimeout),
         startProcess: (name) => context.startProcess(name),
@@ -54,6 +56,14 @@ export class SimulatedEnsemble {
       servers.push(server);
     }
     this.#scheduleTick();
+  }
+
+  /** Returns the existing sessions that the clients of a process opened, in the order of their first connections. */
+  sessionsOf(process: SimulatedProcess): bigint[] {
+    const { sessions } = this.store.committed;
+    return [...this.#owners].flatMap(([id, owner]) =>
+      owner === process && sessions.get(id) ? [id] : [],
+    );
   }
 
   /** Ends a session. */

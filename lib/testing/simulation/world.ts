@@ -1,8 +1,11 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../../client/index.js';
+import { SUPER } from '../../embedded/acl.js';
+import type { Caller, DataTree, Transaction } from '../../embedded/data-tree.js';
 import { PROFILES } from '../../embedded/profiles.js';
 import { OpCode } from '../../protocol/index.js';
 import { checkProcessName, sessionOf } from './arguments.js';
+import type { Digest } from './digest.js';
 import { Network } from './network.js';
 import {
   type CheckedOptions,
@@ -16,7 +19,7 @@ import {
 import { type ProcessContext, SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
-import { Scheduler } from './scheduler.js';
+import { type Event, Scheduler } from './scheduler.js';
 import { SimulatedEnsemble } from './simulated-ensemble.js';
 import type { SimulatedServer } from './server.js';
 import { type SimulatedZnode, snapshot, toHex } from './simulated-znode.js';
@@ -35,6 +38,12 @@ export interface TraceEntry {
   readonly event: string;
 }
 
+/** The version of a znode that every version matches. */
+const ANY_VERSION = -1;
+
+/** An operator, who may change every znode. */
+const OPERATOR: Caller = { session: 0n, identities: [SUPER] };
+
 const PROCESS_OPTIONS: ReadonlySet<string> = new Set([
   'clockRate',
 ] satisfies (keyof ProcessOptions)[]);
@@ -51,6 +60,11 @@ export class World {
   readonly servers: readonly SimulatedServer[];
   /** The faults and notes so far. */
   readonly trace: TraceEntry[] = [];
+  /**
+   * Whether `explore()` may inject a fault now. A scenario sets it to false while it prepares or checks something that
+   * no fault should disturb. Default true.
+   */
+  exploring = true;
   /**
    * The process in which the scenario runs. It is never paused and never crashes.
    *
@@ -140,6 +154,16 @@ export class World {
     return process;
   }
 
+  /** The processes that are running. */
+  get processes(): SimulatedProcess[] {
+    return [...this.#processes.values()].filter(({ crashed }) => !crashed);
+  }
+
+  /** Returns the ids of the existing sessions of a process, in hexadecimal. The latest one is the last. */
+  sessionsOf(process: SimulatedProcess): string[] {
+    return this.#ensemble.sessionsOf(process).map(toHex);
+  }
+
   /** Resolves after `ms` virtual milliseconds. The faults and clocks of processes do not affect the wait. */
   sleep(ms: number): Promise<void> {
     checkNumber('the time of sleep()', ms, 0);
@@ -162,7 +186,9 @@ export class World {
    */
   note(event: string): void {
     checkString('the text of note()', event);
-    this.#note(this.#current.name, event);
+    const { name } = this.#current;
+    this.#scheduler.behaviour.addText(`${name} ${event}`);
+    this.#note(name, event);
   }
 
   /**
@@ -189,10 +215,7 @@ export class World {
    * @throws TypeError if ZooKeeper has no such operation, or for an id that is not hexadecimal; Error if the client has
    *   no session
    */
-  loseReply(
-    op: 'create' | 'delete' | 'setData' | 'multi' | 'getChildren2' | 'sync',
-    client?: ZkClient | string,
-  ): () => void {
+  loseReply(op: keyof typeof OpCode, client?: ZkClient | string): () => void {
     if (!Object.hasOwn(OpCode, op))
       throw new TypeError(
         `simulate: the operation of loseReply() must be one of ZooKeeper, such as 'create', got ${formatValue(op)}`,
@@ -202,6 +225,34 @@ export class World {
     this.#ensemble.faults.add(id, { kind: 'dropReply', op: OpCode[op], session });
     this.#note(this.#current.name, `reply to ${op} lost`);
     return () => this.#ensemble.faults.lift(id);
+  }
+
+  /**
+   * Deletes a znode without children, as an operator does. Does nothing if it does not exist.
+   *
+   * @throws Error if it has children
+   */
+  deleteZnode(path: string): void {
+    this.#writeAsOperator(path, `${path} deleted`, (tree, caller, at) =>
+      tree.delete(path, ANY_VERSION, caller, at),
+    );
+  }
+
+  /** Changes the data of a znode, as an operator does. Does nothing if it does not exist. */
+  setZnodeData(path: string, data: Buffer): void {
+    this.#writeAsOperator(path, `${path} changed`, (tree, caller, at) =>
+      tree.setData(path, data, ANY_VERSION, caller, at),
+    );
+  }
+
+  #writeAsOperator(
+    path: string,
+    event: string,
+    change: (tree: DataTree, caller: Caller, at: Transaction) => void,
+  ): void {
+    if (!this.#store.committed.tree.nodes.has(path)) return;
+    this.#note(this.#current.name, event);
+    this.#store.commit((tree, at) => change(tree, OPERATOR, at));
   }
 
   /** Returns the znodes below a path, shorter paths first. Default: all znodes except those of the servers. */
@@ -257,6 +308,37 @@ export class World {
 
   #newProcess(name: string, clockRate?: number): SimulatedProcess {
     return new SimulatedProcess(++this.#lastProcessId, name, this.#processContext, clockRate);
+  }
+
+  /**
+   * Calls `listener` before each event. If it returns functions, they are called before the event, outside of all
+   * processes; `listener` is called again before the event then.
+   *
+   * @internal
+   */
+  beforeEachEvent(listener: (event: Event) => (() => void) | undefined): void {
+    this.#scheduler.beforeEvent = (event) => {
+      const act = listener(event);
+      if (!act) return false;
+      this.#scheduler.scheduleBefore(event, this.scenario, () =>
+        this.#contexts.run(this.scenario, act),
+      );
+      return true;
+    };
+  }
+
+  /**
+   * The longest timeout of the existing sessions, in milliseconds; 0 if there are none.
+   *
+   * @internal
+   */
+  get longestSessionTimeout(): number {
+    return Math.max(0, ...this.#store.committed.sessions.save().map(({ timeout }) => timeout));
+  }
+
+  /** @internal */
+  get behaviour(): Digest {
+    return this.#scheduler.behaviour;
   }
 
   #note(process: string, event: string): void {

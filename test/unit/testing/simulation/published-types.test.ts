@@ -21,7 +21,7 @@ function publishedMembers(file: string, name: string): string[] {
 }
 
 it.each([
-  ['link.ts', 'Link', 'cut latency refuseConnections refuses reset'],
+  ['link.ts', 'Link', 'cut latency letOthersOvertake refuseConnections refuses reset'],
   [
     'process.ts',
     'SimulatedProcess',
@@ -30,12 +30,12 @@ it.each([
   [
     'server.ts',
     'SimulatedServer',
-    'address crash isServing isolate isolated pause rejoin restart resume sessionIds state',
+    'address crash fallBehind isServing isolate isolated pause rejoin restart resume sessionIds state',
   ],
   [
     'world.ts',
     'World',
-    'at children expireSession loseReply note now process random servers sessionIds sleep trace watchCount znodes',
+    'at children deleteZnode expireSession exploring loseReply note now process processes random servers sessionIds sessionsOf setZnodeData sleep trace watchCount znodes',
   ],
 ])('%s: the published type %s has no internal members', (file, name, members) => {
   expect(publishedMembers(file, name).join(' ')).toBe(members);

@@ -1,0 +1,219 @@
+import { OpCode } from '../../protocol/index.js';
+import type { ExploredFault, Moment } from './explored-fault.js';
+import type { SimulatedProcess } from './process.js';
+import type { World } from './world.js';
+
+/*
+ * Each fault has a rule that says before which events it is worth injecting. A fault commutes with every other event:
+ * it changes something that this event neither reads nor writes, so that the fault before the event and the fault after
+ * it lead to the same state. The end of the fault is then a little later, which is a fault of a little other length.
+ *
+ * - A pause changes what a process does, so it matters before the events of this process.
+ * - A cut holds back messages at the moment of their arrival, so it matters before the arrivals in its direction.
+ * - A reset and a crash lose messages in transit, so they matter before the events of the process, which send messages,
+ *   and before the arrivals over its link.
+ * - The end of a session and the write of an operator change the data of the servers, so they matter before the events
+ *   of servers.
+ */
+
+/** What {@link standardFaults} needs to know of a scenario. */
+export interface FaultTargets {
+  /** The names of the processes. */
+  readonly processes: readonly string[];
+  /** The addresses of the servers. Default: none, so that no server fails. */
+  readonly servers?: readonly string[] | undefined;
+  /** The session timeout of the clients in milliseconds. Short faults end no session, long ones end every session. */
+  readonly sessionTimeout: number;
+}
+
+/** The length of a short fault, as a fraction of the session timeout. */
+const SHORT = 0.25;
+/** Beyond the session timeout and the tick in which the servers notice it. */
+const LONG = 1.8;
+
+/** The operations of the library. */
+const OPERATIONS = [
+  'create',
+  'create2',
+  'createContainer',
+  'createTTL',
+  'delete',
+  'multi',
+  'setData',
+  'getData',
+  'exists',
+  'getChildren2',
+  'sync',
+  'check',
+  'setWatches',
+  'setWatches2',
+  'removeWatches',
+  'closeSession',
+] as const satisfies readonly (keyof typeof OpCode)[];
+
+/** Matches the znodes of waiting callers and holders, of participants and of items. */
+const QUEUE_NODE = /\d{10}$/;
+
+/** What a revocation writes into the znode of a lock. */
+const REVOKED = Buffer.from('__REVOKE__');
+
+/**
+ * Returns the faults that `explore()` injects by default: pauses, cut, late and lost messages, resets, crashes, the
+ * end of a session, a deleted znode and a revocation for each process, and a crash, a pause, an isolation and a lag for
+ * each server.
+ *
+ * @publicApi
+ */
+export function standardFaults({
+  processes,
+  servers = [],
+  sessionTimeout,
+}: FaultTargets): ExploredFault[] {
+  const short = sessionTimeout * SHORT;
+  const long = sessionTimeout * LONG;
+  return [
+    ...processes.flatMap((name) => processFaults(name, short, long)),
+    ...servers.flatMap((address) => serverFaults(address, servers.length > 1, short, long)),
+  ];
+}
+
+function processFaults(name: string, short: number, long: number): ExploredFault[] {
+  const find = (world: World) => world.processes.find((process) => process.name === name);
+  const fault = (
+    kind: string,
+    duration: number,
+    applies: (moment: Moment) => boolean,
+    start: (process: SimulatedProcess, world: World) => (() => void) | void,
+  ): ExploredFault => ({
+    name: `${kind} ${name}`,
+    target: name,
+    duration,
+    applies,
+    start: (world) => {
+      const process = find(world);
+      if (process) return start(process, world);
+    },
+  });
+  const isOwn = ({ process }: Moment) => process === name;
+  const isArrival = (direction: 'requests' | 'replies') => (moment: Moment) =>
+    moment.message?.process === name && moment.message.direction === direction;
+  const isOverLink = ({ message }: Moment) => message?.process === name;
+  const isOwnOrOverLink = (moment: Moment) => isOwn(moment) || isOverLink(moment);
+
+  const pauses = (['timer', 'message'] as const).flatMap((first) =>
+    [
+      { kind: 'short pause', length: short },
+      { kind: 'long pause', length: long },
+    ].map(({ kind, length }) =>
+      fault(`${kind}, then ${first}s first,`, length, isOwn, (process) => {
+        process.pause();
+        return () => process.resume(first);
+      }),
+    ),
+  );
+  const cuts = [
+    { direction: 'both', applies: isOverLink },
+    { direction: 'requests', applies: isArrival('requests') },
+    { direction: 'replies', applies: isArrival('replies') },
+  ] as const;
+  return [
+    ...pauses,
+    ...cuts.flatMap(({ direction, applies }) => {
+      const what = direction === 'both' ? 'cut' : `cut ${direction}`;
+      const cut = (process: SimulatedProcess) => process.link.cut(direction);
+      return [
+        fault(`short ${what}`, short, applies, cut),
+        fault(`long ${what}`, long, applies, cut),
+      ];
+    }),
+    ...(['requests', 'replies'] as const).map((direction) =>
+      fault(`late ${direction}`, short, isArrival(direction), ({ link }) =>
+        link.letOthersOvertake(direction),
+      ),
+    ),
+    ...OPERATIONS.map((operation) => {
+      const applies = ({ message }: Moment) =>
+        message?.process === name && message.operations.includes(operation);
+      return fault(`lost reply to ${operation}`, 0, applies, (process, world) => {
+        const session = world.sessionsOf(process).at(-1);
+        if (session !== undefined) world.loseReply(operation, session);
+      });
+    }),
+    fault('reset', 0, isOwnOrOverLink, ({ link }) => link.reset()),
+    fault('crash', 0, isOwnOrOverLink, (process) => process.crash()),
+    fault('silent crash', 0, isOwnOrOverLink, (process) => process.crash({ silently: true })),
+    fault('expiry', 0, isAtServer, (process, world) => {
+      for (const session of world.sessionsOf(process)) world.expireSession(session);
+    }),
+    ...(['first', 'last'] as const).map((which) =>
+      fault(`deletion of the ${which} znode of`, 0, isAtServer, (process, world) => {
+        const path = queueNodes(process, world).at(which === 'first' ? 0 : -1);
+        if (path !== undefined) world.deleteZnode(path);
+      }),
+    ),
+    fault('revocation of', 0, isAtServer, (process, world) => {
+      const path = queueNodes(process, world)[0];
+      if (path !== undefined) world.setZnodeData(path, REVOKED);
+    }),
+  ];
+}
+
+function serverFaults(
+  address: string,
+  hasOthers: boolean,
+  short: number,
+  long: number,
+): ExploredFault[] {
+  type Server = World['servers'][number];
+  const fault = (
+    kind: string,
+    duration: number,
+    start: (server: Server) => () => void,
+  ): ExploredFault => ({
+    name: `${kind} ${address}`,
+    target: address,
+    duration,
+    applies: (moment) => isAtServer(moment) && moment.process === address,
+    start: ({ servers }) => start(servers.find((server) => server.address === address)!),
+  });
+  const crash = (silently: boolean) => (server: Server) => {
+    server.crash({ silently });
+    return () => server.restart();
+  };
+  const pause = (server: Server) => {
+    server.pause();
+    return () => server.resume();
+  };
+  const isolate = (server: Server) => {
+    server.isolate();
+    return () => server.rejoin();
+  };
+  return [
+    fault('crash', short, crash(false)),
+    fault('silent crash', short, crash(true)),
+    fault('short pause', short, pause),
+    fault('long pause', long, pause),
+    ...(hasOthers
+      ? [
+          fault('long crash', long, crash(false)),
+          fault('short isolation', short, isolate),
+          fault('long isolation', long, isolate),
+          fault('lag', short, (server) => server.fallBehind()),
+        ]
+      : []),
+  ];
+}
+
+function isAtServer({ kind, message, server }: Moment): boolean {
+  return server && (kind !== 'message' || message?.direction !== 'replies');
+}
+
+/** Returns the paths of the znodes of a process in queues, the oldest one first. */
+function queueNodes(process: SimulatedProcess, world: World): string[] {
+  const sessions = new Set(world.sessionsOf(process));
+  return world
+    .znodes()
+    .filter(({ path, session }) => sessions.has(session!) && QUEUE_NODE.test(path))
+    .sort((a, b) => a.czxid - b.czxid)
+    .map(({ path }) => path);
+}

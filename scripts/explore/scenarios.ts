@@ -1,0 +1,516 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { checkCounter, changeCounter, type Change } from '../simulation/counter.js';
+import { checkWrites, write, type Writes } from '../simulation/guarded-writes.js';
+import type { LeaseRecord, Mode, RequestedLock } from '../simulation/history.js';
+import { connect, followSession, ROOT } from '../simulation/jobs.js';
+import { checkPartitions, startMember } from '../simulation/partitions.js';
+import { checkEnd, checkLeft, checkSettled, recordUnexpected } from '../simulation/properties.js';
+import { checkItems, connectQueues, Items } from '../simulation/queue.js';
+import { Recorder, settle } from '../simulation/recorder.js';
+import type { EmbeddedServerKind } from '../simulation/types.js';
+import type { JobContext } from '../simulation/workload.js';
+import type { Scenario, ScenarioRun } from './explore-scenario.js';
+import { PERMITS } from '../simulation/setting.js';
+
+type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
+type Lease = import('nestjs-zookeeper/recipes').Lease;
+type Lock = import('nestjs-zookeeper/recipes').Lock;
+type Term = import('nestjs-zookeeper/recipes').Term;
+type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
+
+/** Milliseconds for which a holder works: several messages long. */
+const WORK = 3;
+/** The interval in milliseconds at which a holder checks its lease. */
+const WORK_STEP = 1;
+/** Milliseconds between two attempts after an error. */
+const RETRY_DELAY = 5;
+/** The greatest number of attempts. */
+const MAX_ATTEMPTS = 100;
+
+/** The number of partitions of a group. */
+const PARTITIONS = 2;
+/** Milliseconds after which a candidate no longer waits for its terms, such as after its session has ended. */
+const MAX_TERM_WAIT = 5_000;
+
+const ALL_KINDS: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper', 'raftkeeper'];
+
+/** What the program of one process uses. */
+class Caller {
+  readonly recorder: Recorder;
+
+  constructor(
+    readonly context: JobContext,
+    readonly client: ZkClient,
+  ) {
+    this.recorder = new Recorder(context);
+  }
+
+  get name(): string {
+    return this.context.incarnation.name;
+  }
+
+  get recipes() {
+    return this.context.library.recipes;
+  }
+
+  mutex(key: string): Lock {
+    return new this.recipes.Mutex(this.client, `${ROOT}/${key}`, { key });
+  }
+
+  pages() {
+    return new this.recipes.ReadWriteLock(this.client, `${ROOT}/pages`, { key: 'pages' });
+  }
+
+  seats(): Lock {
+    const options = { permits: PERMITS, key: 'seats' };
+    return new this.recipes.Semaphore(this.client, `${ROOT}/seats`, options);
+  }
+
+  /** Repeats an operation until it succeeds. */
+  async untilDone(act: () => Promise<void>): Promise<void> {
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
+      try {
+        return await act();
+      } catch (error) {
+        if (!(error instanceof this.recipes.CoordinationError)) {
+          return recordUnexpected(error, this.context);
+        }
+      }
+      await sleep(RETRY_DELAY);
+    }
+    const why = `${this.name} failed ${MAX_ATTEMPTS} times`;
+    this.context.history.recordViolation('an operation succeeds after the faults', why);
+  }
+
+  /** Acquires a lock, works and releases it, until that succeeds. */
+  once(lock: Lock, mode: Mode, options: AcquireOptions & { count?: number } = {}): Promise<void> {
+    return this.untilDone(() =>
+      this.recorder.withLock(lock, this.requested(lock, mode, options.count), options, (record) =>
+        this.work(record),
+      ),
+    );
+  }
+
+  /** Tries to acquire a lock without a wait. Resolves to whether it was acquired. */
+  async try(lock: Lock, mode: Mode): Promise<boolean> {
+    const { history, incarnation } = this.context;
+    const options = { wait: 0 };
+    const request = history.recordRequest(incarnation, this.requested(lock, mode), options);
+    const lease = await settle(lock.tryAcquire(options), (error) =>
+      history.recordRefusal(request, error),
+    );
+    if (!lease) {
+      const { LockBusyError } = this.recipes;
+      history.recordRefusal(request, new LockBusyError(`${lock.key} is taken`, { key: lock.key }));
+      return false;
+    }
+    const record = history.recordGrant(request, lease);
+    await this.work(record);
+    await this.recorder.release(record);
+    return true;
+  }
+
+  acquire(lock: Lock, mode: Mode, options: AcquireOptions = {}): Promise<LeaseRecord<Lease>> {
+    return this.recorder.acquire(this.requested(lock, mode), options, () => lock.acquire(options));
+  }
+
+  requested(lock: Lock, mode: Mode, count = 1): RequestedLock {
+    const permits = mode === 'permit' ? PERMITS : undefined;
+    return { key: lock.key, path: lock.path, mode, count, ...(permits ? { permits } : {}) };
+  }
+
+  /** Works in steps until the time is over or the lease is no longer held. */
+  async work(record: LeaseRecord, others: readonly LeaseRecord[] = [], ms = WORK): Promise<void> {
+    const { history, world } = this.context;
+    const until = world.now + ms;
+    while ([record, ...others].every((each) => history.recordWork(each)) && world.now < until) {
+      await sleep(WORK_STEP);
+    }
+  }
+}
+
+/** The work of a process. It may return the function that ends what it has started. */
+type Work = (caller: Caller) => Promise<void | (() => Promise<void>)>;
+
+/** Returns a run in which the processes use locks, each in its own way. */
+function locks(work: Readonly<Record<'a' | 'b', Work>>, check = checkLocks): () => ScenarioRun {
+  return () => ({
+    async start(context) {
+      const client = await connect(context);
+      followSession(client, context);
+      const caller = new Caller(context, client);
+      let leave: () => Promise<void> = async () => {};
+      return {
+        client,
+        finished: Promise.resolve(),
+        work: async () => {
+          leave = (await work[caller.name as 'a' | 'b'](caller)) ?? leave;
+        },
+        leaveElections: () => leave(),
+        close: () => client.close(),
+      };
+    },
+    checkEnd: check,
+  });
+}
+
+const checkLocks: typeof checkEnd = async (world, history, workload, setting) => {
+  checkSettled(history);
+  await checkLeft(world, history, workload, setting);
+};
+
+/** Returns a run in which both processes do the same. */
+const both = (work: Work, check = checkLocks) => locks({ a: work, b: work }, check);
+
+async function twice(act: () => Promise<void>): Promise<void> {
+  await act();
+  await act();
+}
+
+/** Takes part in the election of a latch for some time. */
+function latch(caller: Caller, resigns: boolean, options: { priority?: number } = {}) {
+  const { recipes, client, name, context } = caller;
+  const onError = (error: unknown) => {
+    if (!(error instanceof recipes.CoordinationError)) recordUnexpected(error, context);
+  };
+  const path = `${ROOT}/latch`;
+  const joined = new recipes.LeaderLatch(client, path, { id: name, onError, ...options });
+  let terms = 0;
+  joined.onChange((term: Term | undefined) => {
+    if (!term) return;
+    const record = caller.recorder.term('latch', term);
+    void caller.work(record, [], resigns ? WORK : Infinity).then(async () => {
+      if (resigns && terms++ === 0 && term.active) await joined.resign().catch(onError);
+    });
+  });
+  joined.start();
+  return joined;
+}
+
+/** Takes part in an election whose leaders end their terms themselves, for some terms. */
+async function selector(caller: Caller, terms: number, options: { priority?: number } = {}) {
+  const { recipes, client, name, context } = caller;
+  const { history } = context;
+  const done = new AbortController();
+  let count = 0;
+  const takeLeadership = async (term: Term) => {
+    const lead = caller.recorder.term('selector', term);
+    await caller.work(lead);
+    // The work continues for a while after the end of the term. The next leader must not start before that.
+    if (!term.active) await sleep(WORK);
+    history.recordReleaseStart(lead);
+    history.recordStop(lead);
+    if (++count === terms) done.abort();
+  };
+  const joined = new recipes.LeaderSelector(client, `${ROOT}/selector`, takeLeadership, {
+    ...{ id: name, autoRequeue: true, ...options },
+    onError: (error: unknown) => {
+      if (!(error instanceof recipes.CoordinationError)) recordUnexpected(error, context);
+    },
+  });
+  joined.start();
+  await sleep(MAX_TERM_WAIT, undefined, { signal: done.signal }).catch(() => {});
+  await joined.close();
+}
+
+export const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  mutex: {
+    covers: 'two processes acquire a mutex twice each',
+    kinds: ALL_KINDS,
+    run: both((caller) => twice(() => caller.once(caller.mutex('till'), 'exclusive'))),
+  },
+  'mutex on three servers': {
+    covers: 'the same, on an ensemble whose servers lag, crash and are isolated',
+    servers: 3,
+    run: both((caller) => caller.once(caller.mutex('till'), 'exclusive')),
+  },
+  handover: {
+    covers: 'three callers of a process hand a mutex over while another process waits',
+    kinds: ALL_KINDS,
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        await Promise.all([1, 2, 3].map(() => caller.once(lock, 'exclusive')));
+      },
+      b: (caller) => caller.once(caller.mutex('till'), 'exclusive'),
+    }),
+  },
+  strict: {
+    covers: 'callers with fairness: strict, beside one without',
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        const strict = { fairness: 'strict' } as const;
+        await Promise.all([1, 2].map(() => caller.once(lock, 'exclusive', strict)));
+      },
+      b: (caller) => twice(() => caller.once(caller.mutex('till'), 'exclusive')),
+    }),
+  },
+  linger: {
+    covers: 'a mutex that lingers: it is used again, and another process asks for it',
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        await caller.once(lock, 'exclusive', { linger: 20 });
+        await sleep(WORK);
+        await caller.once(lock, 'exclusive', { linger: 20 });
+      },
+      b: async (caller) => {
+        await sleep(2 * WORK);
+        await caller.once(caller.mutex('till'), 'exclusive');
+      },
+    }),
+  },
+  try: {
+    covers: 'attempts without a wait, and waits that time out or are cancelled, beside a holder',
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        await caller.once(lock, 'exclusive');
+        await caller.once(lock, 'exclusive', { linger: 10 });
+      },
+      b: async (caller) => {
+        const lock = caller.mutex('till');
+        for (const options of [{ wait: 2 }, { signal: AbortSignal.timeout(6) }]) {
+          const attempt = caller.acquire(lock, 'exclusive', options);
+          await attempt.then(
+            async (record) => {
+              await caller.work(record);
+              await caller.recorder.release(record);
+            },
+            (error: unknown) => {
+              if (!(error instanceof caller.recipes.CoordinationError)) throw error;
+            },
+          );
+        }
+        await caller.untilDone(async () => {
+          for (let count = 0; count < 50 && !(await caller.try(lock, 'exclusive')); count++) {
+            await sleep(WORK);
+          }
+        });
+      },
+    }),
+  },
+  'read/write lock': {
+    covers: 'readers that share a lock, and a writer',
+    kinds: ALL_KINDS,
+    run: locks({
+      a: async (caller) => {
+        const { read, write } = caller.pages();
+        await Promise.all([caller.once(read, 'read'), caller.once(read, 'read')]);
+        await caller.once(write, 'write');
+      },
+      b: async (caller) => {
+        const { read, write } = caller.pages();
+        await caller.once(write, 'write');
+        await caller.once(read, 'read');
+      },
+    }),
+  },
+  downgrade: {
+    covers: 'a write lease that becomes a read lease while a reader and a writer wait',
+    run: locks({
+      a: (caller) =>
+        caller.untilDone(async () => {
+          const lock = caller.pages();
+          const write = await caller.acquire(lock.write, 'write');
+          await caller.work(write);
+          const read = await caller.recorder.downgrade(
+            lock,
+            write,
+            caller.requested(lock.read, 'read'),
+          );
+          if (!read) return;
+          await caller.work(read);
+          await caller.recorder.release(read);
+        }),
+      b: async (caller) => {
+        const { read, write } = caller.pages();
+        await Promise.all([caller.once(read, 'read'), caller.once(write, 'write')]);
+      },
+    }),
+  },
+  semaphore: {
+    covers: 'two and one of three permits',
+    run: locks({
+      a: (caller) => twice(() => caller.once(caller.seats(), 'permit', { count: 2 })),
+      b: async (caller) => {
+        const lock = caller.seats();
+        await Promise.all([caller.once(lock, 'permit', { count: 2 }), caller.once(lock, 'permit')]);
+      },
+    }),
+  },
+  'multi-lock': {
+    covers: 'two locks as one, in both orders, beside a holder of one of them',
+    run: locks({
+      a: (caller) => multiLock(caller, ['left', 'right']),
+      b: async (caller) => {
+        await multiLock(caller, ['right', 'left']);
+        await caller.once(caller.mutex('right'), 'exclusive');
+      },
+    }),
+  },
+  latch: {
+    covers: 'a leader that resigns, and the candidate after it',
+    run: locks(
+      {
+        a: async (caller) => {
+          const joined = latch(caller, true);
+          await sleep(6 * WORK);
+          return () => joined.close();
+        },
+        b: async (caller) => {
+          const joined = latch(caller, false);
+          await sleep(6 * WORK);
+          return () => joined.close();
+        },
+      },
+      checkEnd,
+    ),
+  },
+  selector: {
+    covers: 'terms that end by themselves, and a candidate with a higher priority',
+    run: locks({
+      a: (caller) => selector(caller, 1, { priority: 0 }),
+      b: async (caller) => {
+        await sleep(WORK_STEP);
+        await selector(caller, 2, { priority: 1 });
+      },
+    }),
+  },
+  're-entry': {
+    covers: 'a holder that acquires its lock again, and an entry that outlives its function',
+    run: both((caller) => {
+      const lock = caller.mutex('till');
+      return caller.untilDone(async () => {
+        const { entry, record } = await caller.recorder.enter(
+          lock,
+          caller.requested(lock, 'exclusive'),
+          {},
+        );
+        const { history } = caller.context;
+        try {
+          await entry.run(async () => {
+            if (!record.lease.held) return;
+            await lock.withLock((again) => {
+              if (again.fencingToken === record.token) return;
+              const why = `${caller.name} re-entered ${lock.key} with another token`;
+              history.recordViolation('a re-entry has the token of its outer lease', why);
+            });
+            await caller.work(record);
+          });
+        } finally {
+          history.recordReleaseStart(record);
+          await entry.release();
+          history.recordReleaseEnd(record);
+        }
+      });
+    }),
+  },
+  holdAtLeast: {
+    covers: 'a lock that is kept after its release, and one that is taken away',
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        await caller.once(lock, 'exclusive', { holdAtLeast: 4 * WORK });
+        await caller.untilDone(async () => {
+          const record = await caller.acquire(lock, 'exclusive', { holdAtMost: WORK });
+          await caller.work(record, [], 3 * WORK);
+          await caller.recorder.release(record);
+        });
+      },
+      b: (caller) => twice(() => caller.once(caller.mutex('till'), 'exclusive')),
+    }),
+  },
+  'guarded write': {
+    covers: 'znodes that a holder creates, one of them while it releases its lock',
+    run: () => {
+      const writes: Writes = new Map();
+      const { start } = both(async (caller) => {
+        const lock = caller.mutex('ledger');
+        await caller.untilDone(async () => {
+          await caller.client.ensureContainers('/written');
+          const record = await caller.acquire(lock, 'exclusive');
+          const put = (what: string) =>
+            write(record.lease, `${caller.name} ${record.token} ${what}`, writes, caller.context);
+          await put('first');
+          await caller.work(record);
+          const last = put('last');
+          await caller.recorder.release(record);
+          await last;
+        });
+      })();
+      return { start, checkEnd: (...end) => checkWrites(writes, ...end) };
+    },
+  },
+  partitions: {
+    covers: 'two members of a group, one of which leaves',
+    run: () => ({
+      async start(context) {
+        const { name } = context.incarnation;
+        const { program, join } = await startMember(context, name, PARTITIONS, () => 5);
+        return {
+          ...program,
+          work: async () => {
+            join();
+            await sleep(20);
+            if (name === 'a') return;
+            await program.leaveElections();
+            await sleep(20);
+            join();
+          },
+        };
+      },
+      checkEnd: checkPartitions(PARTITIONS),
+    }),
+  },
+  queue: {
+    covers: 'items that two processes put, consume and hand back after a failure',
+    run: () => {
+      const items = new Items();
+      return {
+        async start(context) {
+          const { fifo, consume, program } = await connectQueues(items, context, Infinity);
+          return {
+            ...program,
+            work: async () => {
+              consume(fifo, 1);
+              const put = (ids: readonly string[]) => fifo.putMulti(ids);
+              await items.put([`${context.incarnation.name}-1`], put, context);
+              await sleep(WORK);
+            },
+          };
+        },
+        checkEnd: (...end) => checkItems(items, ...end),
+      };
+    },
+  },
+  counter: {
+    covers: 'increments of one counter',
+    run: () => {
+      const changes: Change[] = [];
+      const { start } = both(async (caller) => {
+        const { DistributedAtomicLong } = caller.context.library.coordination;
+        const path = `${ROOT}/counter`;
+        const lockPath = `${ROOT}/counter-lock`;
+        const counter = new DistributedAtomicLong(caller.client, path, { lockPath });
+        let latest = 0n;
+        for (const kind of ['increment', 'add', 'compareAndSet'] as const) {
+          latest = (await changeCounter(counter, kind, latest, changes, caller.context)) ?? latest;
+        }
+      })();
+      return { start, checkEnd: (...end) => checkCounter(changes, ...end) };
+    },
+  },
+};
+
+function multiLock(caller: Caller, keys: readonly string[]): Promise<void> {
+  const parts = keys.map((key) => caller.mutex(key));
+  const multi = new caller.recipes.MultiLock(parts);
+  const requested = parts.map((lock) => caller.requested(lock, 'exclusive'));
+  return caller.untilDone(() =>
+    caller.recorder.withMultiLock(multi, requested, {}, ([first, ...rest]) =>
+      caller.work(first!, rest),
+    ),
+  );
+}
