@@ -104,6 +104,7 @@ interface Run {
 }
 
 interface ExploredMoment extends Moment {
+  silent: boolean;
   /** Whether nothing has happened since the last moment before the same event. */
   readonly repeated: boolean;
 }
@@ -231,7 +232,8 @@ async function runPlan(
   const processes = new Set<string>();
   const seen = new Set<string>();
   let sessionTimeout = 0;
-  let progress = '';
+  let behaviour = '';
+  let entries = 0;
   let count = 0;
   let injectedBefore: Event | undefined;
   let world: World | undefined;
@@ -242,9 +244,12 @@ async function runPlan(
     if (isSame || !world!.exploring || event.due === -Infinity) return undefined;
     const index = count++;
     if (observes && index >= last) {
-      const present = `${world!.behaviour.toString()} ${world!.trace.length}`;
-      if (present !== progress) seen.clear();
-      progress = present;
+      const before = behaviour;
+      behaviour = world!.behaviour.toString();
+      const previous = moments.at(-1);
+      if (previous) previous.silent = behaviour === before;
+      if (behaviour !== before || world!.trace.length > entries) seen.clear();
+      entries = world!.trace.length;
       const moment = momentOf(event, index, world!);
       const { kind, process, message } = moment;
       const same = [kind, process, event.group, message?.process, message?.direction].join(' ');
@@ -281,11 +286,11 @@ async function runPlan(
       `explore: the run has ${count} moments, so the plan ${JSON.stringify(plan)} does not fit`,
     );
   }
-  const behaviour = new Digest();
-  behaviour.addText(`${world!.behaviour.toString()} ${failure ? failure.message : ''}`);
+  const outcome = new Digest();
+  outcome.addText(`${world!.behaviour.toString()} ${failure ? failure.message : ''}`);
   return {
     moments,
-    behaviour: behaviour.toString(),
+    behaviour: outcome.toString(),
     digest,
     failure,
     processes: [...processes],
@@ -299,13 +304,14 @@ function inject(world: World, fault: ExploredFault): void {
   if (end) world.at(world.now + fault.duration, end);
 }
 
-function momentOf(event: Event, index: number, world: World): Moment {
+function momentOf(event: Event, index: number, world: World) {
   const { actor, at, kind, message } = event;
   const { name } = actor as { name?: string } & Event['actor'];
   return {
     index,
     at,
-    kind: kind === 'message' || kind === 'timer' ? kind : 'step',
+    kind: kind === 'message' || kind === 'timer' ? kind : ('step' as const),
+    silent: false,
     process: name ?? '',
     server: !world.processes.some((process) => process === actor),
     message: message && {

@@ -18,6 +18,8 @@ export interface Moment {
   readonly process: string;
   /** Whether a server or the network handles the event. */
   readonly server: boolean;
+  /** Whether the event sends no message, keep-alives excluded, and adds no note to the trace. */
+  readonly silent: boolean;
   /** The message that arrives. */
   readonly message:
     | {

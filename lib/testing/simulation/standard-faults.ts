@@ -10,10 +10,10 @@ import type { World } from './world.js';
  *
  * - A pause changes what a process does, so it matters before the events of this process.
  * - A cut holds back messages at the moment of their arrival, so it matters before the arrivals in its direction.
- * - A reset and a crash lose messages in transit, so they matter before the events of the process, which send messages,
- *   and before the arrivals over its link.
- * - The end of a session and the write of an operator change the data of the servers, so they matter before the events
- *   of servers.
+ * - A reset and a crash lose messages in transit, so they matter before the arrivals over the link of the process, and
+ *   before those of its events that send messages.
+ * - The end of a session, the write of an operator, and the crash of a server change what servers answer, so they matter
+ *   before the events of servers that send messages.
  */
 
 /** What {@link standardFaults} needs to know of a scenario. */
@@ -85,7 +85,7 @@ function processFaults(name: string, short: number, long: number): ExploredFault
     applies: (moment: Moment) => boolean,
     start: (process: SimulatedProcess, world: World) => (() => void) | void,
   ): ExploredFault => ({
-    name: `${kind} ${name}`,
+    name: `${kind}: ${name}`,
     target: name,
     duration,
     applies,
@@ -98,26 +98,23 @@ function processFaults(name: string, short: number, long: number): ExploredFault
   const isArrival = (direction: 'requests' | 'replies') => (moment: Moment) =>
     moment.message?.process === name && moment.message.direction === direction;
   const isOverLink = ({ message }: Moment) => message?.process === name;
-  const isOwnOrOverLink = (moment: Moment) => isOwn(moment) || isOverLink(moment);
-
-  const pauses = (['timer', 'message'] as const).flatMap((first) =>
-    [
-      { kind: 'short pause', length: short },
-      { kind: 'long pause', length: long },
-    ].map(({ kind, length }) =>
-      fault(`${kind}, then ${first}s first,`, length, isOwn, (process) => {
-        process.pause();
-        return () => process.resume(first);
-      }),
-    ),
-  );
+  const isOverLinkOrSends = (moment: Moment) =>
+    isOverLink(moment) || (isOwn(moment) && !moment.silent);
+  const pause = (kind: string, length: number, first: 'timer' | 'message') =>
+    fault(kind, length, isOwn, (process) => {
+      process.pause();
+      return () => process.resume(first);
+    });
   const cuts = [
     { direction: 'both', applies: isOverLink },
     { direction: 'requests', applies: isArrival('requests') },
     { direction: 'replies', applies: isArrival('replies') },
   ] as const;
   return [
-    ...pauses,
+    pause('short pause', short, 'message'),
+    // What the process handles first after the pause may decide what it does about a lost session.
+    pause('long pause', long, 'message'),
+    pause('long pause, timers first', long, 'timer'),
     ...cuts.flatMap(({ direction, applies }) => {
       const what = direction === 'both' ? 'cut' : `cut ${direction}`;
       const cut = (process: SimulatedProcess) => process.link.cut(direction);
@@ -139,19 +136,19 @@ function processFaults(name: string, short: number, long: number): ExploredFault
         if (session !== undefined) world.loseReply(operation, session);
       });
     }),
-    fault('reset', 0, isOwnOrOverLink, ({ link }) => link.reset()),
-    fault('crash', 0, isOwnOrOverLink, (process) => process.crash()),
-    fault('silent crash', 0, isOwnOrOverLink, (process) => process.crash({ silently: true })),
+    fault('reset', 0, isOverLinkOrSends, ({ link }) => link.reset()),
+    fault('crash', 0, isOverLinkOrSends, (process) => process.crash()),
+    fault('silent crash', 0, isOverLinkOrSends, (process) => process.crash({ silently: true })),
     fault('expiry', 0, isAtServer, (process, world) => {
       for (const session of world.sessionsOf(process)) world.expireSession(session);
     }),
     ...(['first', 'last'] as const).map((which) =>
-      fault(`deletion of the ${which} znode of`, 0, isAtServer, (process, world) => {
+      fault(`deletion of the ${which} znode`, 0, isAtServer, (process, world) => {
         const path = queueNodes(process, world).at(which === 'first' ? 0 : -1);
         if (path !== undefined) world.deleteZnode(path);
       }),
     ),
-    fault('revocation of', 0, isAtServer, (process, world) => {
+    fault('revocation', 0, isAtServer, (process, world) => {
       const path = queueNodes(process, world)[0];
       if (path !== undefined) world.setZnodeData(path, REVOKED);
     }),
@@ -170,7 +167,7 @@ function serverFaults(
     duration: number,
     start: (server: Server) => () => void,
   ): ExploredFault => ({
-    name: `${kind} ${address}`,
+    name: `${kind}: ${address}`,
     target: address,
     duration,
     applies: (moment) => isAtServer(moment) && moment.process === address,
@@ -204,8 +201,8 @@ function serverFaults(
   ];
 }
 
-function isAtServer({ kind, message, server }: Moment): boolean {
-  return server && (kind !== 'message' || message?.direction !== 'replies');
+function isAtServer({ message, server, silent }: Moment): boolean {
+  return server && !silent && message?.direction !== 'replies';
 }
 
 /** Returns the paths of the znodes of a process in queues, the oldest one first. */
