@@ -45,6 +45,8 @@ export interface Scenario {
   readonly covers: string;
   /** Default 1. */
   readonly servers?: number;
+  /** The rate of the clock of the process a. Default 1. */
+  readonly clockRate?: number;
   /** The servers whose behaviour the simulated servers copy. Default: ZooKeeper. */
   readonly kinds?: readonly EmbeddedServerKind[];
   /** Starts a run. */
@@ -65,7 +67,7 @@ export function exploreScenario(
   server: EmbeddedServerKind,
   options: Pick<ExploreOptions, 'pairs' | 'plan' | 'shard' | 'maxSeconds'>,
 ): Promise<ExploreResult> {
-  const { servers = 1 } = scenario;
+  const { servers = 1, clockRate = 1 } = scenario;
   const { explore, standardFaults } = library.testing;
   const addresses = Array.from({ length: servers }, (_, index) => `10.0.0.${index + 1}:2181`);
   const targets = { processes: PROCESSES, servers: addresses, sessionTimeout: SESSION_TIMEOUT };
@@ -77,7 +79,7 @@ export function exploreScenario(
       return startFault(fault, world, current!);
     },
   }));
-  const { latency, lag } = settingOf(servers, server);
+  const { latency, lag } = settingOf(servers, server, clockRate);
   return explore(
     {
       seed: 1,
@@ -87,7 +89,7 @@ export function exploreScenario(
       ...options,
     },
     (world) => {
-      current = new Run(world, library, settingOf(servers, server), scenario.run());
+      current = new Run(world, library, settingOf(servers, server, clockRate), scenario.run());
       return current.check();
     },
   );

@@ -10,6 +10,7 @@ import { Recorder, settle } from '../simulation/recorder.js';
 import type { EmbeddedServerKind } from '../simulation/types.js';
 import type { JobContext } from '../simulation/workload.js';
 import type { Scenario, ScenarioRun } from './explore-scenario.js';
+import { SESSION_TIMEOUT } from './setting.js';
 import { PERMITS } from '../simulation/setting.js';
 
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
@@ -20,6 +21,10 @@ type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 
 /** Milliseconds for which a holder works: several messages long. */
 const WORK = 3;
+/** Milliseconds that are longer than every fault. */
+const LONG_WORK = 2 * SESSION_TIMEOUT;
+/** A little above the rate down to which the library is safe. */
+const SLOW_CLOCK = 0.77;
 /** The interval in milliseconds at which a holder checks its lease. */
 const WORK_STEP = 1;
 /** Milliseconds between two attempts after an error. */
@@ -122,11 +127,16 @@ class Caller {
   }
 
   /** Works in steps until the time is over or the lease is no longer held. */
-  async work(record: LeaseRecord, others: readonly LeaseRecord[] = [], ms = WORK): Promise<void> {
+  async work(
+    record: LeaseRecord,
+    others: readonly LeaseRecord[] = [],
+    ms = WORK,
+    step = WORK_STEP,
+  ): Promise<void> {
     const { history, world } = this.context;
     const until = world.now + ms;
     while ([record, ...others].every((each) => history.recordWork(each)) && world.now < until) {
-      await sleep(WORK_STEP);
+      await sleep(step);
     }
   }
 }
@@ -225,6 +235,23 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     covers: 'the same, on an ensemble whose servers lag, crash and are isolated',
     servers: 3,
     run: both((caller) => caller.once(caller.mutex('till'), 'exclusive')),
+  },
+  'long hold': {
+    covers:
+      'a holder that works for longer than its session can last without the servers, by a slow clock',
+    clockRate: SLOW_CLOCK,
+    run: locks({
+      a: (caller) =>
+        caller.untilDone(async () => {
+          const record = await caller.acquire(caller.mutex('till'), 'exclusive');
+          await caller.work(record, [], LONG_WORK, 50);
+          await caller.recorder.release(record);
+        }),
+      b: async (caller) => {
+        await sleep(WORK);
+        await caller.once(caller.mutex('till'), 'exclusive');
+      },
+    }),
   },
   handover: {
     covers: 'three callers of a process hand a mutex over while another process waits',

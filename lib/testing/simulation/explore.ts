@@ -73,7 +73,7 @@ export interface ExploreResult {
   readonly skipped: {
     /** The fault commutes with the event of the moment; see `ExploredFault.applies`. */
     readonly commuting: number;
-    /** An idle process repeats itself: since the last moment before the same event, nothing happened. */
+    /** A keep-alive arrives, and since the last one nothing else was sent or noted. */
     readonly repeated: number;
     /** The time was over. */
     readonly late: number;
@@ -105,7 +105,7 @@ interface Run {
 
 interface ExploredMoment extends Moment {
   silent: boolean;
-  /** Whether nothing has happened since the last moment before the same event. */
+  /** Whether it is before the arrival of a keep-alive, as an earlier moment after which nothing has happened. */
   readonly repeated: boolean;
 }
 
@@ -142,7 +142,8 @@ export async function explore(
   if (clean.failure) throw clean.failure;
   const all = faults ?? standardFaults(clean);
   const known = new Map(all.map((fault) => [fault.name, fault]));
-  if (known.size < all.length) throw new TypeError('explore: two faults have the same name');
+  const twice = all.find((fault) => known.get(fault.name) !== fault);
+  if (twice) throw new TypeError(`explore: two faults have the same name: ${twice.name}`);
   const run = (each: FaultPlan, observes: boolean) =>
     runPlan(checked, scenario, each, known, observes);
 
@@ -230,7 +231,7 @@ async function runPlan(
   const last = plan.at(-1)?.[1] ?? 0;
   const moments: ExploredMoment[] = [];
   const processes = new Set<string>();
-  const seen = new Set<string>();
+  const seen = new Set<string | undefined>();
   let sessionTimeout = 0;
   let behaviour = '';
   let entries = 0;
@@ -251,10 +252,9 @@ async function runPlan(
       if (behaviour !== before || world!.trace.length > entries) seen.clear();
       entries = world!.trace.length;
       const moment = momentOf(event, index, world!);
-      const { kind, process, message } = moment;
-      const same = [kind, process, event.group, message?.process, message?.direction].join(' ');
-      moments.push(Object.assign(moment, { repeated: seen.has(same) }));
-      seen.add(same);
+      const keepAlive = keepAliveOf(event);
+      moments.push(Object.assign(moment, { repeated: seen.has(keepAlive) }));
+      if (keepAlive !== undefined) seen.add(keepAlive);
     }
     if (plan.length === 0) {
       for (const { name } of world!.processes) processes.add(name);
@@ -324,6 +324,12 @@ function momentOf(event: Event, index: number, world: World) {
       },
     },
   };
+}
+
+/** Returns a text that keep-alives of one connection in one direction have in common; undefined for other events. */
+function keepAliveOf({ message }: Event): string | undefined {
+  if (typeof message?.packet !== 'object' || !message.packet.keepAlive) return undefined;
+  return `${message.process.name} ${message.direction}`;
 }
 
 /** @throws TypeError or RangeError if the plan does not fit the faults */

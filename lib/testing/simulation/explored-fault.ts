@@ -18,7 +18,7 @@ export interface Moment {
   readonly process: string;
   /** Whether a server or the network handles the event. */
   readonly server: boolean;
-  /** Whether the event sends no message, keep-alives excluded, and adds no note to the trace. */
+  /** Whether the event sends no message, other than a keep-alive or a `sync`, and adds no note to the trace. */
   readonly silent: boolean;
   /** The message that arrives. */
   readonly message:

@@ -1,4 +1,4 @@
-import { addReplies, addRequests } from './message-digest.js';
+import { addReplies, addRequests, ConnectionDigest } from './message-digest.js';
 import type { SimulatedProcess } from './process.js';
 import type { Actor, Message, Scheduler } from './scheduler.js';
 import type { SimulatedServer } from './server.js';
@@ -97,6 +97,7 @@ class Connection {
   #serverProcess: SimulatedProcess | undefined;
   readonly #toServer: Channel;
   readonly #toClient: Channel;
+  readonly #behaviour: ConnectionDigest;
   /** Packets that the client wrote before the end of the handshake; undefined afterwards. */
   #earlyPackets: Packet[] | undefined = [];
 
@@ -107,11 +108,12 @@ class Connection {
   ) {
     this.#toServer = new Channel(host, process, 'requests');
     this.#toClient = new Channel(host, process, 'replies');
-    const { digest, behaviour } = host.scheduler;
+    const { digest } = host.scheduler;
+    this.#behaviour = new ConnectionDigest(host.scheduler.behaviour, process.id);
     this.client = this.#createStream(process, (packet) => {
       if (typeof packet === 'object') {
         addRequests(digest, packet.bytes);
-        addRequests(behaviour, packet.bytes, process.id);
+        packet.keepAlive = !this.#behaviour.addRequests(packet.bytes);
       }
       if (this.#earlyPackets) this.#earlyPackets.push(packet);
       else this.#sendToServer(packet);
@@ -167,10 +169,10 @@ class Connection {
     const process = this.#serverProcess!;
     const server = (this.#server = this.#createStream(process, (packet) => {
       // The ensemble may end a session while the server of the connection is paused.
-      const { digest, behaviour, time } = scheduler;
+      const { digest, time } = scheduler;
       if (typeof packet === 'object') {
         addReplies(digest, packet.bytes);
-        addReplies(behaviour, packet.bytes, this.process.id);
+        packet.keepAlive = !this.#behaviour.addReplies(packet.bytes);
       }
       const send = () => this.#sendToClient(packet);
       if (process.paused) scheduler.schedule(process, time, 'message', send);

@@ -68,8 +68,6 @@ export interface Event {
   readonly sequence: number;
   /** For an immediate, its position in a chain of immediates that started one another; otherwise 0. */
   readonly chainLength: number;
-  /** For a timer of a process, its delay. */
-  readonly group: number | undefined;
   readonly message: Message | undefined;
   cancelled: boolean;
 }
@@ -181,7 +179,6 @@ export class Scheduler {
       tieBreaker,
       sequence,
       chainLength,
-      group,
       message,
       cancelled: false,
     };

@@ -3,7 +3,14 @@ import type { ClientStream } from '../../embedded/outbox.js';
 import type { ByteStream } from '../../client/transport/wire-connection.js';
 
 /** A packet from one end of a connection to the other end. */
-export type Packet = { readonly bytes: Buffer } | 'end' | 'reset';
+export type Packet =
+  | {
+      readonly bytes: Buffer;
+      /** Whether it only keeps the session of an idle client alive. */
+      keepAlive?: boolean;
+    }
+  | 'end'
+  | 'reset';
 
 /** The callbacks of a stream. */
 interface StreamHost {
