@@ -29,15 +29,15 @@ export type FaultPlan = readonly (readonly [fault: string, moment: number])[];
  * @publicApi
  */
 export interface ExploreOptions extends SimulationOptions {
-  /** Default: {@link standardFaults} for the processes and servers of the scenario. */
+  /** The faults to inject. Default: {@link standardFaults} for the processes and servers of the scenario. */
   faults?: readonly ExploredFault[] | undefined;
   /** Whether each pair of faults is injected too, the second one at each later moment. Default false. */
   pairs?: boolean | undefined;
-  /** Runs this plan only. */
+  /** Runs this plan only. Default: all plans. */
   plan?: FaultPlan | undefined;
   /** Runs one of several parts, so that several Node processes can share the work. Default: everything. */
   shard?: { readonly index: number; readonly count: number } | undefined;
-  /** Seconds of real time after which no further run starts. Default: no limit. */
+  /** Real time in seconds after which no further run starts. Default: no limit. */
   maxSeconds?: number | undefined;
 }
 
