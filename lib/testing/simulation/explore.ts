@@ -37,7 +37,7 @@ export interface ExploreOptions extends SimulationOptions {
   plan?: FaultPlan | undefined;
   /** Runs one of several parts, so that several Node processes can share the work. Default: everything. */
   shard?: { readonly index: number; readonly count: number } | undefined;
-  /** Real time in seconds after which no further run starts. Default: no limit. */
+  /** The number of seconds of real time after which no further run starts. Default: no limit. */
   maxSeconds?: number | undefined;
 }
 
