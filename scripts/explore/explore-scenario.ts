@@ -8,13 +8,14 @@ import {
   notificationTime,
   recoveryTime,
   type Setting,
+  SYNC_LIMIT,
   TICK_TIME,
 } from '../simulation/setting.js';
 import type { EmbeddedServerKind, Library, Violation } from '../simulation/types.js';
 import { type JobContext, type Program, Workload } from '../simulation/workload.js';
 import { ZnodeChecks } from '../simulation/znode-checks.js';
 import { toPlannedFault } from './planned-faults.js';
-import { PROCESSES, SESSION_TIMEOUT, settingOf } from './setting.js';
+import { PROCESSES, type ScenarioSetting, SESSION_TIMEOUT, settingOf } from './setting.js';
 
 type ExploredFault = import('nestjs-zookeeper/testing').ExploredFault;
 type ExploreOptions = import('nestjs-zookeeper/testing').ExploreOptions;
@@ -40,13 +41,9 @@ export interface ScenarioRun {
 }
 
 /** A small scenario, which runs under every fault at every moment. */
-export interface Scenario {
+export interface Scenario extends ScenarioSetting {
   /** What it covers, in a few words. */
   readonly covers: string;
-  /** Default 1. */
-  readonly servers?: number;
-  /** The rate of the clock of the process a. Default 1. */
-  readonly clockRate?: number;
   /** The servers whose behaviour the simulated servers copy. Default: ZooKeeper. */
   readonly kinds?: readonly EmbeddedServerKind[];
   /** Starts a run. */
@@ -67,7 +64,7 @@ export function exploreScenario(
   server: EmbeddedServerKind,
   options: Pick<ExploreOptions, 'pairs' | 'plan' | 'shard' | 'maxSeconds'>,
 ): Promise<ExploreResult> {
-  const { servers = 1, clockRate = 1 } = scenario;
+  const { servers = 1 } = scenario;
   const { explore, standardFaults } = library.testing;
   const addresses = Array.from({ length: servers }, (_, index) => `10.0.0.${index + 1}:2181`);
   const targets = { processes: PROCESSES, servers: addresses, sessionTimeout: SESSION_TIMEOUT };
@@ -79,17 +76,18 @@ export function exploreScenario(
       return startFault(fault, world, current!);
     },
   }));
-  const { latency, lag } = settingOf(servers, server, clockRate);
+  const { latency, lag } = settingOf(scenario, server);
   return explore(
     {
       seed: 1,
       tickTime: TICK_TIME,
+      syncLimit: SYNC_LIMIT,
       limit: RUN_LIMIT,
       ...{ server, servers, latency, lag, faults },
       ...options,
     },
     (world) => {
-      current = new Run(world, library, settingOf(servers, server, clockRate), scenario.run());
+      current = new Run(world, library, settingOf(scenario, server), scenario.run());
       return current.check();
     },
   );
@@ -145,6 +143,10 @@ class Run {
     const unsubscribe = this.library.recipes.onDeadlock(({ message }) =>
       history.recordViolation('no false deadlock is reported', message),
     );
+    // The error of a listener, which the library cannot throw.
+    const onWarning = ({ message }: Error) =>
+      history.recordViolation('no warning is emitted', message);
+    process.on('warning', onWarning);
     world.exploring = true;
     const ended = await Promise.race([this.#work(), world.sleep(WORK_LIMIT)]);
     world.exploring = false;
@@ -156,6 +158,7 @@ class Run {
     if (this.faults.length > 0) await world.sleep(recoveryTime(setting));
     await world.sleep(MAX_HOLD_AT_LEAST + 4 * notificationTime(setting));
     await scenario.checkEnd(world, history, workload, setting);
+    process.off('warning', onWarning);
     checkHistory(history, setting, this.#faultWindows);
     if (history.violations.length > 0) throw new ViolationError(history.violations);
   }

@@ -2,7 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { checkCounter, changeCounter, type Change } from '../simulation/counter.js';
 import { checkWrites, write, type Writes } from '../simulation/guarded-writes.js';
 import type { LeaseRecord, Mode, RequestedLock } from '../simulation/history.js';
+import { CacheCheck, checkCacheError, checkCaches, TREE } from '../simulation/cache.js';
+import { checkBarrier, connectMember, Visits } from '../simulation/barrier.js';
 import { connect, followSession, ROOT } from '../simulation/jobs.js';
+import { connectApplication } from '../simulation/nest-jobs.js';
 import { checkPartitions, startMember } from '../simulation/partitions.js';
 import { checkEnd, checkLeft, checkSettled, recordUnexpected } from '../simulation/properties.js';
 import { checkItems, connectQueues, Items } from '../simulation/queue.js';
@@ -10,7 +13,7 @@ import { Recorder, settle } from '../simulation/recorder.js';
 import type { EmbeddedServerKind } from '../simulation/types.js';
 import type { JobContext } from '../simulation/workload.js';
 import type { Scenario, ScenarioRun } from './explore-scenario.js';
-import { SESSION_TIMEOUT } from './setting.js';
+import { PROCESSES, SESSION_TIMEOUT } from './setting.js';
 import { PERMITS } from '../simulation/setting.js';
 
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
@@ -21,6 +24,8 @@ type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 
 /** Milliseconds for which a holder works: several messages long. */
 const WORK = 3;
+/** Milliseconds between two reads of a holder that only reads. */
+const READ_PAUSE = 250;
 /** Milliseconds that are longer than every fault. */
 const LONG_WORK = 2 * SESSION_TIMEOUT;
 /** A little above the rate down to which the library is safe. */
@@ -96,6 +101,17 @@ class Caller {
         this.work(record),
       ),
     );
+  }
+
+  /** Acquires a lock, works and releases it. It may fail. */
+  async attempt(lock: Lock, options: AcquireOptions): Promise<void> {
+    try {
+      const record = await this.acquire(lock, 'exclusive', options);
+      await this.work(record);
+      await this.recorder.release(record);
+    } catch (error) {
+      if (!(error instanceof this.recipes.CoordinationError)) recordUnexpected(error, this.context);
+    }
   }
 
   /** Tries to acquire a lock without a wait. Resolves to whether it was acquired. */
@@ -297,26 +313,68 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         const lock = caller.mutex('till');
         await caller.once(lock, 'exclusive');
         await caller.once(lock, 'exclusive', { linger: 10 });
+        await sleep(30);
+        await caller.once(lock, 'exclusive');
       },
       b: async (caller) => {
         const lock = caller.mutex('till');
-        for (const options of [{ wait: 2 }, { signal: AbortSignal.timeout(6) }]) {
-          const attempt = caller.acquire(lock, 'exclusive', options);
-          await attempt.then(
-            async (record) => {
-              await caller.work(record);
-              await caller.recorder.release(record);
-            },
-            (error: unknown) => {
-              if (!(error instanceof caller.recipes.CoordinationError)) throw error;
-            },
-          );
-        }
+        for (const wait of [1, 2, 3, 4, 5]) await caller.attempt(lock, { wait });
+        await caller.attempt(lock, { signal: AbortSignal.timeout(2) });
         await caller.untilDone(async () => {
-          for (let count = 0; count < 50 && !(await caller.try(lock, 'exclusive')); count++) {
+          for (let count = 0; count < 20; count++) {
+            if (await caller.try(lock, 'exclusive')) break;
             await sleep(WORK);
           }
         });
+      },
+    }),
+  },
+  timeout: {
+    covers:
+      'a wait that times out and one that is cancelled, behind a holder that works for longer',
+    run: locks({
+      a: (caller) =>
+        caller.untilDone(async () => {
+          const record = await caller.acquire(caller.mutex('till'), 'exclusive');
+          await caller.work(record, [], 400, 50);
+          await caller.recorder.release(record);
+        }),
+      b: async (caller) => {
+        await sleep(WORK);
+        const lock = caller.mutex('till');
+        await caller.attempt(lock, { wait: 20 });
+        const signal = AbortSignal.timeout(20);
+        caller.context.history.recordAbortTime(signal, 20);
+        await caller.attempt(lock, { signal });
+      },
+    }),
+  },
+  'policy standard': {
+    covers: 'a lost connection, which ends every lease under this policy',
+    policy: 'standard',
+    run: both((caller) => {
+      caller.recorder.watchSuspension(caller.client);
+      return caller.once(caller.mutex('till'), 'exclusive');
+    }),
+  },
+  'reading holder': {
+    covers: 'a holder that only reads, on a server that loses the others',
+    servers: 3,
+    run: locks({
+      a: (caller) =>
+        caller.untilDone(async () => {
+          const record = await caller.acquire(caller.mutex('till'), 'exclusive');
+          const until = caller.context.world.now + LONG_WORK;
+          while (record.lease.held && caller.context.world.now < until) {
+            await caller.client.exists(ROOT);
+            await caller.work(record, [], 0);
+            await sleep(READ_PAUSE);
+          }
+          await caller.recorder.release(record);
+        }),
+      b: async (caller) => {
+        await sleep(WORK);
+        await caller.once(caller.mutex('till'), 'exclusive');
       },
     }),
   },
@@ -531,7 +589,96 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       return { start, checkEnd: (...end) => checkCounter(changes, ...end) };
     },
   },
+  cache: {
+    covers: 'a subtree that one process changes and another one copies',
+    run: () => ({
+      async start(context) {
+        const client = await connect(context);
+        followSession(client, context);
+        const checks: CacheCheck[] = [];
+        return {
+          ...{ client, checks, finished: Promise.resolve() },
+          work: async () => {
+            if (context.incarnation.name === 'b') {
+              checks.push(new CacheCheck(client, context, false));
+              return sleep(20);
+            }
+            await client.ensureContainers(ROOT);
+            for (const write of treeWrites(client)) {
+              await write().catch((error: unknown) => checkCacheError(error, context));
+              await sleep(WORK_STEP);
+            }
+          },
+          leaveElections: async () => {
+            await Promise.all(checks.map(({ cache }) => cache.close()));
+          },
+          close: () => client.close(),
+        };
+      },
+      checkEnd: checkCaches,
+    }),
+  },
+  barrier: {
+    covers: 'two members that enter and leave a double barrier',
+    run: () => {
+      const visits = new Visits();
+      return {
+        async start(context) {
+          const { program, visit } = await connectMember(visits, context);
+          return { ...program, work: () => visit(PROCESSES.length) };
+        },
+        checkEnd: (...end) => checkBarrier(visits, ...end),
+      };
+    },
+  },
+  application: {
+    covers: 'methods with decorators in two Nest applications, one of which shuts down',
+    nest: true,
+    run: () => ({
+      async start(context) {
+        const { client, jobs, close } = await connectApplication(context);
+        const { incarnation, history, library, world } = context;
+        const attempt = async (act: () => Promise<void>) => {
+          await act().catch((error: unknown) => {
+            if (!(error instanceof library.nest.CoordinationError))
+              recordUnexpected(error, context);
+          });
+        };
+        return {
+          ...{ client, finished: Promise.resolve(), leaveElections: close, close },
+          work: async () => {
+            const calls = Promise.all([attempt(() => jobs.order('1')), attempt(() => jobs.lead())]);
+            if (incarnation.name === 'b') {
+              await sleep(6 * WORK);
+              incarnation.shutdownStarted = world.now;
+              await close();
+            } else await attempt(() => jobs.order('1'));
+            await calls;
+            history.operations++;
+          },
+        };
+      },
+      checkEnd: checkLocks,
+    }),
+  },
 };
+
+/** Writes of a subtree: some follow each other so soon that a cache misses the state between them. */
+function treeWrites(client: ZkClient): (() => Promise<unknown>)[] {
+  return [
+    () => client.create(TREE, 'root'),
+    () => client.create(`${TREE}/a`, 'first'),
+    () => client.set(`${TREE}/a`, 'second'),
+    () => client.create(`${TREE}/a/b`, 'child', { mode: 'ephemeral' }),
+    async () =>
+      (await client.session()).transaction([
+        { delete: `${TREE}/a/b` },
+        { create: `${TREE}/a/b`, data: 'another child' },
+      ]),
+    () => client.delete(`${TREE}/a/b`),
+    () => client.set(`${TREE}/a`, 'third'),
+  ];
+}
 
 function multiLock(caller: Caller, keys: readonly string[]): Promise<void> {
   const parts = keys.map((key) => caller.mutex(key));

@@ -7,25 +7,37 @@ export const SESSION_TIMEOUT = 1_000;
 /** The names of the processes of each scenario. */
 export const PROCESSES = ['a', 'b'] as const;
 
-/**
- * Returns the parameters of a scenario.
- *
- * @param clockRate the rate of the clock of the process a
- */
-export function settingOf(servers: number, server: EmbeddedServerKind, clockRate: number): Setting {
+/** What a scenario changes in the parameters of its runs. */
+export interface ScenarioSetting {
+  /** Default 1. */
+  readonly servers?: number;
+  /** The rate of the clock of the process a. Default 1. */
+  readonly clockRate?: number;
+  /** Default `'session'`. */
+  readonly policy?: Setting['policy'];
+  /** Whether the processes run Nest applications. Default false. */
+  readonly nest?: boolean;
+}
+
+/** Returns the parameters of the runs of a scenario. */
+export function settingOf(
+  { servers = 1, clockRate = 1, policy = 'session', nest = false }: ScenarioSetting,
+  server: EmbeddedServerKind,
+): Setting {
   return {
     server,
     servers,
     processes: PROCESSES.map((name) => ({
       name,
       clockRate: name === 'a' ? clockRate : 1,
-      ...{ nest: false, onlyReads: false },
+      ...{ nest, onlyReads: false },
     })),
     sessionTimeout: SESSION_TIMEOUT,
     latency: [0.4, 0.6],
-    lag: servers > 1 ? [0.1, 2] : [0, 0],
+    // A client often reconnects before the next server has applied the last writes.
+    lag: servers > 1 ? [0, 10] : [0, 0],
     faultsUntil: 0,
-    policy: 'session',
+    policy,
     lingerProbability: 0,
     strictProbability: 0,
     jobs: [],

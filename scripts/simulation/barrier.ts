@@ -45,7 +45,7 @@ interface Visit {
 }
 
 /** The visits of all processes in one run. */
-class Visits {
+export class Visits {
   readonly #visits: Visit[] = [];
 
   /** Enters and leaves a barrier once. */
@@ -136,7 +136,7 @@ function mayBePresent({ ended, incarnation, sessions }: Visit, world: World): bo
   return incarnation.ended === Infinity || world.sessionIds.some((id) => sessions.has(id));
 }
 
-interface BarrierProgram extends Program {
+export interface BarrierProgram extends Program {
   /** Enters and leaves a barrier of this number of members. */
   lastRound(members: number): Promise<void>;
 }
@@ -149,7 +149,7 @@ export const runBarrier: RunSeed = (library, options) => {
       adjust: withoutNest,
       start: (context) => startMember(visits, context),
       workAfterRecovery: 500,
-      checkEnd: (...end) => checkEnd(visits, ...end),
+      checkEnd: (...end) => checkBarrier(visits, ...end),
     },
     library,
     options,
@@ -157,23 +157,34 @@ export const runBarrier: RunSeed = (library, options) => {
 };
 
 async function startMember(visits: Visits, context: JobContext): Promise<BarrierProgram> {
-  const { acceptsWork, library, random, setting } = context;
-  const { DistributedDoubleBarrier } = library.coordination;
-  const client = await connect(context);
-  followSession(client, context);
+  const { acceptsWork, random, setting } = context;
+  const { program, visit } = await connectMember(visits, context);
   // In some runs there are more processes than members.
   const members = Math.max(2, setting.processes.length - (setting.servers === 1 ? 1 : 0));
-  const barrier = new DistributedDoubleBarrier(client, PATH, members);
   const loop = async () => {
     while (acceptsWork()) {
       await sleep(random.between(0, PAUSE));
-      await visits.visit(barrier, context);
+      await visit(members);
     }
   };
-  return {
+  program.finished = loop();
+  return program;
+}
+
+/** Connects a process. Returns its program, and the function that enters and leaves a barrier of some members. */
+export async function connectMember(visits: Visits, context: JobContext) {
+  const { DistributedDoubleBarrier } = context.library.coordination;
+  const client = await connect(context);
+  followSession(client, context);
+  let barrier: DistributedDoubleBarrier | undefined;
+  const visit = (members: number) => {
+    barrier ??= new DistributedDoubleBarrier(client, PATH, members);
+    return visits.visit(barrier, context);
+  };
+  const program = {
     client,
-    finished: loop(),
-    lastRound: async (count) => {
+    finished: Promise.resolve(),
+    lastRound: async (count: number) => {
       const last = new DistributedDoubleBarrier(client, PATH, count);
       await last.enter({ wait: LONG_WAIT });
       await last.leave({ wait: LONG_WAIT });
@@ -181,10 +192,11 @@ async function startMember(visits: Visits, context: JobContext): Promise<Barrier
     leaveElections: async () => {},
     close: () => client.close(),
   };
+  return { program, visit };
 }
 
 /** Checks that all processes can meet at the barrier after the faults, and that they leave nothing. */
-async function checkEnd(
+export async function checkBarrier(
   visits: Visits,
   world: World,
   history: History,

@@ -19,7 +19,7 @@ type World = import('nestjs-zookeeper/testing').World;
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 type ZkCache = import('nestjs-zookeeper/coordination/recipes').ZkCache;
 
-const TREE = `${ROOT}/tree`;
+export const TREE = `${ROOT}/tree`;
 const NAMES = ['a', 'b', 'c'];
 const DEPTH = 3;
 /** The average number of milliseconds between two writes of a process. */
@@ -31,7 +31,7 @@ const CONVERGENCE_LIMIT = 5_000;
 const STEP = 50;
 
 /** Applies the events of a cache to a copy of its own, and compares it with that of the cache. */
-class CacheCheck {
+export class CacheCheck {
   readonly cache: ZkCache;
   readonly #replayed = new Map<string, CachedNode>();
   /** The last transaction of each znode, also of those that were deleted. */
@@ -43,7 +43,7 @@ class CacheCheck {
     private readonly singleNode: boolean,
   ) {
     const { coordination } = context.library;
-    const onError = (error: Error) => checkError(error, context);
+    const onError = (error: Error) => checkCacheError(error, context);
     this.cache = new coordination.ZkCache(client, TREE, { singleNode, onError });
     this.cache.onChange((event) => this.#onChange(event));
     this.cache.start();
@@ -99,14 +99,14 @@ class CacheCheck {
   }
 }
 
-interface CacheProgram extends Program {
+export interface CacheProgram extends Program {
   readonly checks: readonly CacheCheck[];
 }
 
 /** Runs processes that write a subtree and cache it under the faults of one seed, and checks what happened. */
 export const runCache: RunSeed = (library, options) =>
   runWorkload(
-    { adjust: withoutNest, start: startCaches, workAfterRecovery: 500, checkEnd },
+    { adjust: withoutNest, start: startCaches, workAfterRecovery: 500, checkEnd: checkCaches },
     library,
     options,
   );
@@ -128,7 +128,7 @@ async function startCaches(context: JobContext): Promise<CacheProgram> {
         await closed;
       }
       const data = `${incarnation.name} ${Math.round(world.now)} ${count}`;
-      await write(client, data, context).catch((error: unknown) => checkError(error, context));
+      await write(client, data, context).catch((error: unknown) => checkCacheError(error, context));
     }
   };
   const closeCaches = () => Promise.all(checks.map(({ cache }) => cache.close()));
@@ -153,7 +153,7 @@ async function watchRoot(
   try {
     return await (await client.session()).addWatch(TREE, () => {});
   } catch (error) {
-    checkError(error, context);
+    checkCacheError(error, context);
     return undefined;
   }
 }
@@ -177,7 +177,7 @@ async function write(client: ZkClient, data: string, { random }: JobContext): Pr
   }
 }
 
-function checkError(error: unknown, context: JobContext): void {
+export function checkCacheError(error: unknown, context: JobContext): void {
   const { library, setting } = context;
   const { CoordinationError, NodeError } = library.recipes;
   const isExpected = setting.faultsUntil === 0 ? NodeError : CoordinationError;
@@ -185,7 +185,7 @@ function checkError(error: unknown, context: JobContext): void {
 }
 
 /** Checks that each cache equals the tree, and that the processes leave nothing. */
-async function checkEnd(
+export async function checkCaches(
   world: World,
   history: History,
   workload: Workload,

@@ -127,7 +127,7 @@ class Jobs {
       'participants and revocation': () => this.#loops(1, () => this.#listAndRevoke(mutex), 300),
     };
     const loops = this.context.setting.jobs.flatMap((name) => jobs[name]());
-    if (setting.policy === 'standard') this.#watchSuspension();
+    if (setting.policy === 'standard') this.#recorder.watchSuspension(this.client);
     const elections = this.#startElections();
     return {
       client: this.client,
@@ -354,22 +354,6 @@ class Jobs {
     } catch (error) {
       this.#checkError(error);
     }
-  }
-
-  /** Under the policy `standard`, a lost connection ends every lease. */
-  #watchSuspension(): void {
-    const { history, incarnation } = this.context;
-    this.client.onState(({ state }) => {
-      if (state !== 'SUSPENDED') return;
-      const held = history.heldBy(incarnation);
-      setImmediate(() => {
-        for (const { lease, key } of held) {
-          if (lease.signal.aborted || this.client.connected) continue;
-          const why = `${incarnation.name} kept ${key} although its connection was lost`;
-          history.recordViolation('a lost connection ends leases under the policy standard', why);
-        }
-      });
-    });
   }
 
   /** Raises the number of permits of a semaphore while a caller waits for a permit. */

@@ -18,6 +18,12 @@ const SILENT: LoggerService = { log() {}, warn() {}, error() {} };
 
 /** Starts the jobs of a process that runs a Nest application. */
 export async function startApplication(context: JobContext): Promise<Program> {
+  const { client, jobs, close } = await connectApplication(context);
+  return { client, finished: jobs.run(), leaveElections: close, close };
+}
+
+/** Starts a Nest application. Retries, because a process may start while no server is available. */
+export async function connectApplication(context: JobContext) {
   const { library, process, setting, incarnation, acceptsWork } = context;
   const Shop = shopOf(library);
   const options = {
@@ -51,9 +57,7 @@ export async function startApplication(context: JobContext): Promise<Program> {
       module.get(library.nest.LockService),
       module.get(library.nest.LeaderService),
     );
-    const finished = jobs.run();
-    const close = () => module.close();
-    return { client, finished, leaveElections: close, close };
+    return { client, jobs, close: () => module.close() };
   }
 }
 
@@ -103,7 +107,7 @@ function defineShop({ nest }: Library): Type<Shop> {
   return DecoratedShop;
 }
 
-class ApplicationJobs {
+export class ApplicationJobs {
   #term: LeaseRecord<LeaseLike> | undefined;
 
   constructor(
@@ -116,14 +120,14 @@ class ApplicationJobs {
   async run(): Promise<void> {
     const { random } = this.context;
     await Promise.all([
-      this.#loop(() => this.#order(random.pick(['1', '2']))),
-      this.#loop(() => this.#order(random.pick(['1', '2']))),
+      this.#loop(() => this.order(random.pick(['1', '2']))),
+      this.#loop(() => this.order(random.pick(['1', '2']))),
       this.#loop(() => this.#stock()),
       this.#loop(() => this.#permit()),
       this.#loop(() => this.#permit()),
       this.#loop(() => this.#withLock()),
       this.#loop(() => this.#acquireTwoKeys()),
-      this.#loop(() => this.#lead()),
+      this.#loop(() => this.lead()),
     ]);
   }
 
@@ -140,7 +144,7 @@ class ApplicationJobs {
     }
   }
 
-  #order(id: string): Promise<void> {
+  order(id: string): Promise<void> {
     const key = `order-${id}`;
     const call = (act: Act) => this.shop.order(id, act);
     return this.#decorated(mutexOf(key), { wait: 2_000, linger: 300 }, call);
@@ -234,7 +238,7 @@ class ApplicationJobs {
   }
 
   /** Calls a method for leaders. Each term has one record, also if the method runs several times in it. */
-  async #lead(): Promise<void> {
+  async lead(): Promise<void> {
     const { history, incarnation, random, library } = this.context;
     const requested: RequestedLock = {
       key: 'close-orders',

@@ -6,6 +6,7 @@ type Lease = import('nestjs-zookeeper/recipes').Lease;
 type MultiLock = import('nestjs-zookeeper/recipes').MultiLock;
 type ReadWriteLock = import('nestjs-zookeeper/recipes').ReadWriteLock;
 type Lock = import('nestjs-zookeeper/recipes').Lock;
+type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 type Term = import('nestjs-zookeeper/recipes').Term;
 
 /** Acquires locks and records the requests, the grants and the releases in the history. */
@@ -118,6 +119,22 @@ export class Recorder {
     for (const record of records) history.recordReleaseStart(record);
     await lease.release();
     for (const record of records) history.recordReleaseEnd(record);
+  }
+
+  /** Checks that a lost connection ends every lease, as it does under the policy `standard`. */
+  watchSuspension(client: ZkClient): void {
+    const { history, incarnation } = this.context;
+    client.onState(({ state }) => {
+      if (state !== 'SUSPENDED') return;
+      const held = history.heldBy(incarnation);
+      setImmediate(() => {
+        for (const { lease, key } of held) {
+          if (lease.signal.aborted || client.connected) continue;
+          const why = `${incarnation.name} kept ${key} although its connection was lost`;
+          history.recordViolation('a lost connection ends leases under the policy standard', why);
+        }
+      });
+    });
   }
 
   term(key: string, term: Term): LeaseRecord {

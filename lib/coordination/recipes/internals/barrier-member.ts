@@ -58,12 +58,13 @@ export class BarrierMember {
     private readonly parent: string,
     readonly name: string,
   ) {
-    this.unsubscribe = session.onLost((cause) => this.lose('its session ended', cause));
+    // Before the listener: it reads the clock, and so may be the first to notice the end of the session.
     this.watch = new NodeWatch(
       client,
       { session, nodes: [this.path] },
       { deleted: () => this.lose(`another client deleted ${this.path}`), revoked: () => {} },
     );
+    this.unsubscribe = session.onLost((cause) => this.lose('its session ended', cause));
   }
 
   get path(): string {
