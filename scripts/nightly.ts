@@ -22,6 +22,10 @@ const PARTS: readonly NightlyPart[] = [
     name: 'simulate-keeper',
     command: 'npm run simulate -- --server clickhouse-keeper --minutes 10',
   },
+  {
+    name: 'explore-pairs',
+    command: 'npm run explore -- --pairs --scenario mutex,handover --minutes 120',
+  },
   { name: 'mutants', command: 'npm run simulate -- --mutants' },
   ...(['wire', 'native'] as const).map((transport) => ({
     name: `chaos-${transport}`,

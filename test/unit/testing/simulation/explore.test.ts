@@ -4,6 +4,7 @@ import { Mutex } from '../../../../lib/recipes/index.js';
 import {
   explore,
   type ExploreOptions,
+  type ExploreResult,
   ProcessCrashedError,
   simulate,
   SimulationError,
@@ -55,11 +56,11 @@ describe('explore', () => {
 
   it('counts the same in each exploration, and its parts add up to the whole', async () => {
     const whole = await explore({ ...options, faults: pauses }, sale);
-    const parts = [];
+    const parts: ExploreResult[] = [];
     for (const index of [0, 1, 2]) {
       parts.push(await explore({ ...options, faults: pauses, shard: { index, count: 3 } }, sale));
     }
-    const sum = (of: (part: typeof whole) => number) =>
+    const sum = (of: (part: ExploreResult) => number) =>
       parts.reduce((total, part) => total + of(part), 0);
     expect(sum(({ schedules }) => schedules)).toBe(whole.schedules);
     expect(sum(({ violationCount }) => violationCount)).toBe(whole.violationCount);
