@@ -22,6 +22,7 @@ const PARTS: readonly NightlyPart[] = [
     name: 'simulate-keeper',
     command: 'npm run simulate -- --server clickhouse-keeper --minutes 10',
   },
+  { name: 'explore', command: 'npm run explore' },
   {
     name: 'explore-pairs',
     command: 'npm run explore -- --pairs --scenario mutex,handover --minutes 120',

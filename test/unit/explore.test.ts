@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { exploreScenario } from '../../scripts/explore/explore-scenario.js';
 import { SCENARIOS } from '../../scripts/explore/scenarios.js';
 
-/** One of so many combinations of faults and moments is run. `npm run explore` in the gate runs all of them. */
+/** One of so many combinations of faults and moments is run. `npm run explore` runs all of them. */
 const SAMPLE = 40;
 
 const library = { coordination, nest, recipes, testing };
