@@ -48,7 +48,7 @@ export interface ExploreOptions extends SimulationOptions {
  */
 export interface ExploreViolation {
   readonly plan: FaultPlan;
-  /** The first line of the error. */
+  /** The first line of the message of the error. */
   readonly message: string;
   readonly error: SimulationError;
 }
@@ -180,6 +180,7 @@ export async function explore(
       }
       const single = await run([first], pairs);
       count([first], single);
+      // A second fault could only add to a violation.
       if (!pairs || single.failure) continue;
       // Two faults before the same event commute, so the order of the list is enough.
       const position = all.indexOf(known.get(first[0])!);
@@ -306,13 +307,12 @@ function inject(world: World, fault: ExploredFault): void {
 
 function momentOf(event: Event, index: number, world: World) {
   const { actor, at, kind, message } = event;
-  const { name } = actor as { name?: string } & Event['actor'];
   return {
     index,
     at,
     kind: kind === 'message' || kind === 'timer' ? kind : ('step' as const),
     silent: false,
-    process: name ?? '',
+    process: actor.name,
     server: !world.processes.some((process) => process === actor),
     message: message && {
       process: message.process.name,

@@ -34,6 +34,7 @@ export type EventKind = 'timer' | 'immediate' | 'message' | 'call';
 /** The owner of events: a simulated process. */
 export interface Actor {
   readonly id: number;
+  readonly name: string;
   /** The virtual time before which none of its events happens. */
   busyUntil: number;
   /** Whether it has crashed. If so, its events never happen. */
