@@ -7,7 +7,7 @@ import { exploreScenario } from '../../scripts/explore/explore-scenario.js';
 import { SCENARIOS } from '../../scripts/explore/scenarios.js';
 
 /** One of so many combinations of faults and moments is run. `npm run explore` runs all of them. */
-const SAMPLE = 60;
+const SAMPLE = 150;
 
 const library = { coordination, nest, recipes, testing };
 const cases = Object.entries(SCENARIOS).flatMap(([name, scenario]) =>
@@ -18,7 +18,7 @@ describe('under single faults', () => {
   it.each(cases)('$name on $server keeps its promises', async ({ scenario, server }) => {
     const shard = { index: 0, count: SAMPLE };
     const { schedules, violations } = await exploreScenario(library, scenario, server, { shard });
-    expect(schedules).toBeGreaterThan(6);
+    expect(schedules).toBeGreaterThan(2);
     expect(violations.map(({ plan, error }) => ({ plan, why: String(error.cause) }))).toEqual([]);
   });
 });
