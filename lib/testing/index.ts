@@ -13,7 +13,7 @@ export {
   type FaultPlan,
 } from './simulation/explore.js';
 export type { ExploredFault, Moment } from './simulation/explored-fault.js';
-export { standardFaults } from './simulation/standard-faults.js';
+export { type FaultTargets, standardFaults } from './simulation/standard-faults.js';
 export { FakeLocks } from './fake-locks.js';
 export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';

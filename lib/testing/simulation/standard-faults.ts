@@ -16,7 +16,11 @@ import type { World } from './world.js';
  *   before the events of servers that send messages.
  */
 
-/** What {@link standardFaults} needs to know of a scenario. */
+/**
+ * What {@link standardFaults} needs to know of a scenario.
+ *
+ * @publicApi
+ */
 export interface FaultTargets {
   /** The names of the processes. */
   readonly processes: readonly string[];
