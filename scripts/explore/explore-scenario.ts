@@ -52,13 +52,13 @@ export interface Scenario extends ScenarioSetting {
 
 /** The violations of a run. The message is that of the first one. */
 export class ViolationError extends Error {
-  constructor(readonly violations: readonly Violation[]) {
-    super(`${violations[0]!.property}: ${violations[0]!.message}`);
+  constructor([first]: readonly Violation[]) {
+    super(`${first!.property}: ${first!.message}`);
   }
 }
 
 /** Runs a scenario under every fault at every moment. */
-export function exploreScenario(
+export async function exploreScenario(
   library: Library,
   scenario: Scenario,
   server: EmbeddedServerKind,
@@ -77,20 +77,27 @@ export function exploreScenario(
     },
   }));
   const { latency, lag } = settingOf(scenario, server);
-  return explore(
-    {
-      seed: 1,
-      tickTime: TICK_TIME,
-      syncLimit: SYNC_LIMIT,
-      limit: RUN_LIMIT,
-      ...{ server, servers, latency, lag, faults },
-      ...options,
-    },
-    (world) => {
-      current = new Run(world, library, settingOf(scenario, server), scenario.run());
-      return current.check();
-    },
+  const simulation = { seed: 1, tickTime: TICK_TIME, syncLimit: SYNC_LIMIT, limit: RUN_LIMIT };
+  // Outside of the runs, because a run that reaches its limit does not end its code.
+  const unsubscribe = library.recipes.onDeadlock(({ message }) =>
+    current?.history.recordViolation('no false deadlock is reported', message),
   );
+  // The error of a listener, which the library cannot throw.
+  const onWarning = ({ message }: Error) =>
+    current?.history.recordViolation('no warning is emitted', message);
+  process.on('warning', onWarning);
+  try {
+    return await explore(
+      { ...simulation, server, servers, latency, lag, faults, ...options },
+      (world) => {
+        current = new Run(world, library, settingOf(scenario, server), scenario.run());
+        return current.check();
+      },
+    );
+  } finally {
+    process.off('warning', onWarning);
+    unsubscribe();
+  }
 }
 
 /** One run of a scenario. */
@@ -140,17 +147,9 @@ class Run {
     world.exploring = false;
     for (const name of PROCESSES) workload.start(name);
     await Promise.all(workload.running.map(({ started }) => started));
-    const unsubscribe = this.library.recipes.onDeadlock(({ message }) =>
-      history.recordViolation('no false deadlock is reported', message),
-    );
-    // The error of a listener, which the library cannot throw.
-    const onWarning = ({ message }: Error) =>
-      history.recordViolation('no warning is emitted', message);
-    process.on('warning', onWarning);
     world.exploring = true;
     const ended = await Promise.race([this.#work(), world.sleep(WORK_LIMIT)]);
     world.exploring = false;
-    unsubscribe();
     if (!ended) {
       history.recordViolation('the work ends', `it has not ended after ${WORK_LIMIT} ms`);
     }
@@ -158,7 +157,6 @@ class Run {
     if (this.faults.length > 0) await world.sleep(recoveryTime(setting));
     await world.sleep(MAX_HOLD_AT_LEAST + 4 * notificationTime(setting));
     await scenario.checkEnd(world, history, workload, setting);
-    process.off('warning', onWarning);
     checkHistory(history, setting, this.#faultWindows);
     if (history.violations.length > 0) throw new ViolationError(history.violations);
   }
