@@ -80,7 +80,9 @@ async function exploreAll(): Promise<void> {
     if ('error' in result) errors.push(`${key}: ${result.error}`);
     else add(all.get(key)!, result);
     remaining.set(key, remaining.get(key)! - 1);
-    if (remaining.get(key) === 0 && !json) print(part, all.get(key)!);
+    // A scenario that fails without a fault has no figures.
+    const { schedules } = all.get(key)!;
+    if (remaining.get(key) === 0 && !json && schedules > 0) print(part, all.get(key)!);
   };
   await Promise.all(
     Array.from({ length: Math.min(workers, parts.length) }, () => work(parts, report)),
