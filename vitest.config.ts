@@ -88,6 +88,8 @@ export default defineConfig({
   test: {
     // The native client cannot live in worker threads, and the simulator cannot replace the timers of vm contexts.
     pool: 'forks',
+    // The projects share the transformed modules: otherwise each project transforms the library again.
+    experimental: { fsModuleCache: true },
     maxWorkers: 2,
     // Generous limits: a test waits for an event, and the machine may be busy.
     expect: { poll: { timeout: 60_000 } },
