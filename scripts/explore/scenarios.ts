@@ -24,8 +24,10 @@ type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 
 /** Milliseconds for which a holder works: several messages long. */
 const WORK = 3;
-/** Milliseconds between two reads of a holder that only reads. */
-const READ_PAUSE = 250;
+/** Milliseconds between two reads of a holder that only reads: less than half of the interval between two keep-alives. */
+const READ_PAUSE = 50;
+/** Milliseconds between two tries, after which the earlier one must not be the reason for a refusal. */
+const TRY_PAUSE = 14;
 /** Milliseconds that are longer than every fault. */
 const LONG_WORK = 2 * SESSION_TIMEOUT;
 /** A little above the rate down to which the library is safe. */
@@ -313,17 +315,19 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         const lock = caller.mutex('till');
         await caller.once(lock, 'exclusive');
         await caller.once(lock, 'exclusive', { linger: 10 });
-        await sleep(30);
-        await caller.once(lock, 'exclusive');
+        for (const pause of [30, 21]) {
+          await sleep(pause);
+          await caller.once(lock, 'exclusive');
+        }
       },
       b: async (caller) => {
         const lock = caller.mutex('till');
         for (const wait of [1, 2, 3, 4, 5]) await caller.attempt(lock, { wait });
         await caller.attempt(lock, { signal: AbortSignal.timeout(2) });
         await caller.untilDone(async () => {
-          for (let count = 0; count < 20; count++) {
-            if (await caller.try(lock, 'exclusive')) break;
-            await sleep(WORK);
+          for (let count = 0; count < 7; count++) {
+            await caller.try(lock, 'exclusive');
+            await sleep(TRY_PAUSE);
           }
         });
       },
@@ -364,8 +368,11 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       a: (caller) =>
         caller.untilDone(async () => {
           const record = await caller.acquire(caller.mutex('till'), 'exclusive');
-          const until = caller.context.world.now + LONG_WORK;
-          while (record.lease.held && caller.context.world.now < until) {
+          const { world } = caller.context;
+          const since = world.now;
+          while (record.lease.held && world.now < since + LONG_WORK) {
+            // The later reads are like the first ones.
+            if (world.now > since + 4 * READ_PAUSE) world.exploring = false;
             await caller.client.exists(ROOT);
             await caller.work(record, [], 0);
             await sleep(READ_PAUSE);

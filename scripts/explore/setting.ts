@@ -35,7 +35,7 @@ export function settingOf(
     sessionTimeout: SESSION_TIMEOUT,
     latency: [0.4, 0.6],
     // A client often reconnects before the next server has applied the last writes.
-    lag: servers > 1 ? [0, 10] : [0, 0],
+    lag: servers > 1 ? [0, 40] : [0, 0],
     faultsUntil: 0,
     policy,
     lingerProbability: 0,
