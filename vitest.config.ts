@@ -4,6 +4,20 @@ import { defineConfig } from 'vitest/config';
 
 const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
+// What the user's shell sets for the library, the command line, the sample or Node must not change a test.
+for (const name of [
+  'NESTJS_ZOOKEEPER_TRANSPORT',
+  'ZOOKEEPER',
+  'ZOOKEEPER_AUTH',
+  'HOST',
+  'PORT',
+  'DATABASE',
+  'PAY_WITHIN',
+  'FORCE_COLOR',
+]) {
+  delete process.env[name];
+}
+
 type Environment = Record<string, string>;
 
 // The projects on a real ZooKeeper need a JVM, so `npm test` does not run them. They run the files whose result depends

@@ -99,7 +99,10 @@ function helpText({ name, about, options }) {
   rows.push(['  --help', 'print this text']);
   const width = Math.max(...rows.map(([left]) => left.length)) + 2;
   const lines = rows.map(([left, help]) => left.padEnd(width) + help);
-  return [`npm run ${name} -- [options]`, '', about, '', ...lines].join('\n');
+  const operands = entries.flatMap(([, { isOperands, placeholder }]) =>
+    isOperands ? ` [${placeholder}]` : [],
+  );
+  return [`npm run ${name} -- [options]${operands.join('')}`, '', about, '', ...lines].join('\n');
 }
 
 /** @typedef {'value' | 'flag'} OptionKind */

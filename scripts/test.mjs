@@ -33,10 +33,14 @@ The exit code is 0 if all tests pass, 1 if one fails, and 2 for a wrong option o
       files: operands('FILE...', 'run only the test files whose path contains FILE'),
     },
   },
-  ({ suite = 'default', project }) => {
+  ({ suite = 'default', project, files }) => {
+    const withLine = files.find((file) => /:\d+$/.test(file));
+    if (withLine) throw new UsageError(`FILE must not have a line number, but is ${withLine}`);
     const projects = suitesOf(suite).flatMap(({ projects }) => projects);
     if (project !== undefined && !projects.includes(project)) {
-      throw new UsageError(`--project must be one of ${projects.join(', ')}, but is ${project}`);
+      throw new UsageError(
+        `--project must be one of ${projects.join(', ')} in the suite ${suite}, but is ${project}`,
+      );
     }
   },
 );
@@ -54,14 +58,18 @@ const vitest = await createVitest('test', {
   watch: false,
 });
 await vitest.standalone();
-const found = await vitest.globTestSpecifications(files);
-const chosen = found.filter(({ project, moduleId }) =>
-  suites.some(
-    ({ projects, hasSlowFiles = false }) =>
-      projects.includes(project.name) && moduleId.includes('.slow.test.') === hasSlowFiles,
-  ),
-);
-if (chosen.length === 0) fail(`No test file of the suite matches ${files.join(', ')}.`);
+/** @param {string[]} names */
+const find = async (...names) =>
+  (await vitest.globTestSpecifications(names)).filter(({ project, moduleId }) =>
+    suites.some(
+      ({ projects, hasSlowFiles = false }) =>
+        projects.includes(project.name) && moduleId.includes('.slow.test.') === hasSlowFiles,
+    ),
+  );
+for (const name of files) {
+  if ((await find(name)).length === 0) fail(`No test file of the suite matches ${name}.`);
+}
+const chosen = await find(...files);
 const { testModules, unhandledErrors } = await vitest.runTestSpecifications(chosen);
 const tests = testModules.flatMap((module) => [...module.children.allTests()]);
 /** @param {string} state */

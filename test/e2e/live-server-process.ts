@@ -63,6 +63,7 @@ export class ListeningProcess implements AsyncDisposable {
       listening.address = found;
       return listening;
     }
+    await listening[Symbol.asyncDispose]();
     throw new Error(`${args.join(' ')} did not start: ${listening.output}${listening.errors}`);
   }
 

@@ -105,7 +105,9 @@ describe('the packed tarball', () => {
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'nestjs-zookeeper-'));
     const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
-    const reply = JSON.parse((await run('npm', pack, { cwd: root })).stdout) as object;
+    // The home directory of the user may not be writable.
+    const env = { ...process.env, npm_config_cache: join(directory, 'cache') };
+    const reply = JSON.parse((await run('npm', pack, { cwd: root, env })).stdout) as object;
     // Since npm 12, the reply is an object.
     const [{ files }] = Object.values(reply) as [{ files: { path: string }[] }];
     packed = files.map(({ path }) => path);

@@ -52,7 +52,7 @@ export async function exchange(port: number, requests: readonly RawRequest[]): P
     return value;
   };
   const password = Buffer.alloc(16);
-  const handshake = { protocolVersion: 0, lastZxidSeen: 0, timeout: 10_000, sessionId: 0n };
+  const handshake = { protocolVersion: 0, lastZxidSeen: 0, timeout: 40_000, sessionId: 0n };
   await send((to) => ConnectRequest.write({ ...handshake, password, readOnly: false }, to));
   const ping = await send((to) => (to.int(Xid.ping), to.int(OpCode.ping)));
   const start = ReplyHeader.read(ping as Reader).zxid;
