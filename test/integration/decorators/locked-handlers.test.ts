@@ -197,7 +197,10 @@ describe('a locked HTTP handler', () => {
     await using _outer = await other.acquire(['first', 'second-7'], { wait: 0 });
   });
 
-  it('acquires its lock once although an interceptor subscribes again', async () => {
+  it.each<[string, (id: string) => string | string[]]>([
+    ['one key', (id) => id],
+    ['a list of keys', (id) => [id, `${id}-stock`]],
+  ])('acquires its lock once although an interceptor subscribes again (%s)', async (_, keyOf) => {
     let attempts = 0;
     @Controller()
     class Shop {
@@ -206,7 +209,7 @@ describe('a locked HTTP handler', () => {
         intercept: (_: unknown, next: { handle(): ReturnType<typeof throwError> }) =>
           next.handle().pipe(retry(2)),
       })
-      @DistributedLock((id) => id)
+      @DistributedLock(keyOf)
       async buy(@Param('id') _id: string) {
         if (++attempts < 3) throw new Error('try again');
         return attempts;
