@@ -7,6 +7,7 @@ import { exitAs, type ExitStatus } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { showDuration } from './durations.js';
 import { note } from './notes.js';
+import { RestartPause } from './restart-pause.js';
 import {
   addCommandOptions,
   checkArguments,
@@ -20,10 +21,6 @@ interface ElectOptions extends CommandOptions {
   readonly id?: string;
   readonly restart?: boolean;
 }
-
-/** The bounds of the pause before a restart, milliseconds. A command that has run for longer than the upper one resets the pause. */
-const MIN_PAUSE = 1000;
-const MAX_PAUSE = 30_000;
 
 /** Adds the command `elect`. */
 export function addElectCommand(program: Command): void {
@@ -58,9 +55,10 @@ async function runLeading(
   const path = key.startsWith('/') ? key : electionPath(client.namespace, key);
   // `await` throws the same error.
   const latch = new LeaderLatch(client, path, { key, id, onError: () => {} });
+  const restartPause = new RestartPause();
   latch.start();
   try {
-    for (let pause = MIN_PAUSE; ;) {
+    for (;;) {
       const term = await latch.await({ signal: supervisor.cancelled });
       if (supervisor.stopSignal) return supervisor.stopSignal;
       const env = {
@@ -68,16 +66,14 @@ async function runLeading(
         ZK_ELECTION: key,
         ZK_LEADER_PATH: path,
       };
-      const since = performance.now();
-      const status = await supervisor.run(argv, env, term);
+      const status = await restartPause.measure(() => supervisor.run(argv, env, term));
       if (status === undefined) continue;
       if (!restart || supervisor.stopSignal) return status;
-      if (performance.now() - since > MAX_PAUSE) pause = MIN_PAUSE;
+      const pause = restartPause.next();
       note(`the command has ended with ${status}; it starts again in ${showDuration(pause)}`);
       const signals = [supervisor.cancelled, term.signal];
       // The next wait for the lead checks both signals.
       await sleep(pause, { signals, ref: true }).catch(() => {});
-      pause = Math.min(2 * pause, MAX_PAUSE);
     }
   } finally {
     await latch.close();
