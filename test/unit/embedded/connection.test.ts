@@ -1,0 +1,22 @@
+import type { Socket } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { resolveOptions } from '../../../lib/embedded/options.js';
+import { ZooKeeperServer } from '../../../lib/embedded/server.js';
+import { RawClient } from '../../support/raw-client.js';
+
+let server: ZooKeeperServer;
+beforeEach(() => void (server = new ZooKeeperServer(resolveOptions({}))));
+afterEach(() => server.close());
+
+describe('a connection to the embedded server', () => {
+  it('is closed after 10 s without a request until it has a session, which may be idle for longer', async () => {
+    const accept = vi.spyOn(server, 'accept');
+    const port = await server.listen();
+    const silent = await RawClient.open(port);
+    await RawClient.connect({ port });
+    const sockets = accept.mock.calls.map(([socket]) => socket as Socket);
+    expect(sockets.map(({ timeout }) => timeout)).toEqual([10_000, 0]);
+    sockets[0]!.emit('timeout');
+    await silent.closed;
+  });
+});
