@@ -95,6 +95,20 @@ function recordOf(content: [Transaction, LoggedWrite]): Buffer {
   return Buffer.concat([header, payload]);
 }
 
+type Snapshot = SavedStore & { readonly kind?: EmbeddedServerKind };
+
+/** Changes the content of the snapshot in a data directory. */
+function changeSnapshot(path: string, change: (snapshot: Snapshot) => object): void {
+  const file = join(path, 'snapshot');
+  const content = readFileSync(file);
+  const format = content.subarray(0, content.indexOf('\n') + 1);
+  const snapshot = deserialize(content.subarray(format.length + 4)) as Snapshot;
+  const payload = serialize(change(snapshot));
+  const checksum = Buffer.alloc(4);
+  checksum.writeUInt32BE(crc32(payload));
+  writeFileSync(file, Buffer.concat([format, checksum, payload]));
+}
+
 async function expectRecovery(server: ZooKeeperServer): Promise<void> {
   const { nodes, sessions, lastZxid } = server.store.save();
   const path = copy();
@@ -183,6 +197,15 @@ describe('The data directory of a server', () => {
     cpSync(join(before, 'log'), join(after, 'log'));
     expect(statSync(join(after, 'log')).size).toBeGreaterThan(0);
     expect((await open(after)).saved.nodes).toEqual(server.store.tree.nodes);
+  });
+
+  it('applies no write again that the snapshot of a running server has', async () => {
+    const server = await serve(await open());
+    const client = await RawClient.connect({ port: server.port });
+    await create(client, '/a-', CreateFlag.sequential);
+    const path = copy();
+    changeSnapshot(path, (snapshot) => ({ ...snapshot, ...server.store.save() }));
+    expect((await open(path)).saved.nodes).toEqual(server.store.tree.nodes);
   });
 
   describe('with a log of three records', () => {
@@ -308,15 +331,10 @@ describe('The data directory of a server', () => {
 
     it('is one of ZooKeeper if its snapshot has no kind', async () => {
       await (await DataDirectory.open(path(), fail, 'zookeeper')).close();
-      const file = join(path(), 'snapshot');
-      const content = readFileSync(file);
-      const format = content.subarray(0, content.indexOf('\n') + 1);
-      const { kind, ...older } = deserialize(content.subarray(format.length + 4));
-      expect(kind).toBe('zookeeper');
-      const payload = serialize(older);
-      const checksum = Buffer.alloc(4);
-      checksum.writeUInt32BE(crc32(payload));
-      writeFileSync(file, Buffer.concat([format, checksum, payload]));
+      changeSnapshot(path(), ({ kind, ...older }) => {
+        expect(kind).toBe('zookeeper');
+        return older;
+      });
       await expect(open(path(), 'raftkeeper')).rejects.toThrow(refusal('zookeeper', 'raftkeeper'));
       await open(path());
     });
