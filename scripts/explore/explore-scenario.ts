@@ -64,10 +64,10 @@ export async function exploreScenario(
   server: EmbeddedServerKind,
   options: Pick<ExploreOptions, 'pairs' | 'plan' | 'shard' | 'maxSeconds'>,
 ): Promise<ExploreResult> {
-  const { servers = 1 } = scenario;
+  const { processes = PROCESSES, servers = 1 } = scenario;
   const { explore, standardFaults } = library.testing;
   const addresses = Array.from({ length: servers }, (_, index) => `10.0.0.${index + 1}:2181`);
-  const targets = { processes: PROCESSES, servers: addresses, sessionTimeout: SESSION_TIMEOUT };
+  const targets = { processes, servers: addresses, sessionTimeout: SESSION_TIMEOUT };
   let current: Run | undefined;
   const faults = standardFaults(targets).map((fault) => ({
     ...fault,
@@ -145,7 +145,7 @@ class Run {
   async check(): Promise<void> {
     const { world, history, setting, workload, scenario } = this;
     world.exploring = false;
-    for (const name of PROCESSES) workload.start(name);
+    for (const { name } of setting.processes) workload.start(name);
     await Promise.all(workload.running.map(({ started }) => started));
     world.exploring = true;
     const ended = await Promise.race([this.#work(), world.sleep(WORK_LIMIT)]);

@@ -163,7 +163,7 @@ class Caller {
 type Work = (caller: Caller) => Promise<void | (() => Promise<void>)>;
 
 /** Returns a run in which the processes use locks, each in its own way. */
-function locks(work: Readonly<Record<'a' | 'b', Work>>, check = checkLocks): () => ScenarioRun {
+function locks(work: Readonly<Record<string, Work>>, check = checkLocks): () => ScenarioRun {
   return () => ({
     async start(context) {
       const client = await connect(context);
@@ -174,7 +174,7 @@ function locks(work: Readonly<Record<'a' | 'b', Work>>, check = checkLocks): () 
         client,
         finished: Promise.resolve(),
         work: async () => {
-          leave = (await work[caller.name as 'a' | 'b'](caller)) ?? leave;
+          leave = (await work[caller.name]!(caller)) ?? leave;
         },
         leaveElections: () => leave(),
         close: () => client.close(),
@@ -189,8 +189,8 @@ const checkLocks: typeof checkEnd = async (world, history, workload, setting) =>
   await checkLeft(world, history, workload, setting);
 };
 
-/** Returns a run in which both processes do the same. */
-const both = (work: Work, check = checkLocks) => locks({ a: work, b: work }, check);
+/** Returns a run in which all processes do the same. */
+const all = (work: Work, check = checkLocks) => locks({ a: work, b: work, c: work }, check);
 
 async function twice(act: () => Promise<void>): Promise<void> {
   await act();
@@ -247,12 +247,18 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   mutex: {
     covers: 'two processes acquire a mutex twice each',
     kinds: ALL_KINDS,
-    run: both((caller) => twice(() => caller.once(caller.mutex('till'), 'exclusive'))),
+    run: all((caller) => twice(() => caller.once(caller.mutex('till'), 'exclusive'))),
   },
   'mutex on three servers': {
     covers: 'the same, on an ensemble whose servers lag, crash and are isolated',
     servers: 3,
-    run: both((caller) => caller.once(caller.mutex('till'), 'exclusive')),
+    run: all((caller) => caller.once(caller.mutex('till'), 'exclusive')),
+  },
+  'three processes': {
+    covers: 'a holder, a process that waits for it, and one that comes later',
+    processes: ['a', 'b', 'c'],
+    kinds: BOTH_RULES,
+    run: all((caller) => caller.once(caller.mutex('till'), 'exclusive')),
   },
   'long hold': {
     covers:
@@ -282,6 +288,32 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       b: (caller) => caller.once(caller.mutex('till'), 'exclusive'),
     }),
   },
+  'handover limit': {
+    covers:
+      'callers of a process that hand a mutex over without end until another process has had it',
+    run: () => {
+      let served = false;
+      return locks({
+        a: async (caller) => {
+          const lock = caller.mutex('till');
+          const { world } = caller.context;
+          const since = world.now;
+          const repeat = async () => {
+            // The later handovers are like the first ones.
+            if (world.now > since + 4 * WORK) world.exploring = false;
+            await caller.once(lock, 'exclusive');
+            if (!served && world.now < since + LONG_WORK) await repeat();
+          };
+          await Promise.all([repeat(), repeat()]);
+        },
+        b: async (caller) => {
+          await sleep(WORK);
+          await caller.once(caller.mutex('till'), 'exclusive');
+          served = true;
+        },
+      })();
+    },
+  },
   strict: {
     covers: 'callers with fairness: strict, beside one without',
     run: locks({
@@ -300,7 +332,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         const lock = caller.mutex('till');
         await caller.once(lock, 'exclusive', { linger: 20 });
         await sleep(WORK);
-        await caller.once(lock, 'exclusive', { linger: 20 });
+        await caller.once(lock, 'exclusive', { linger: 200 });
       },
       b: async (caller) => {
         await sleep(2 * WORK);
@@ -335,28 +367,35 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   timeout: {
     covers:
-      'a wait that times out and one that is cancelled, behind a holder that works for longer',
+      'a try, a wait that times out and waits that are cancelled, behind a holder that works for longer',
     run: locks({
       a: (caller) =>
         caller.untilDone(async () => {
           const record = await caller.acquire(caller.mutex('till'), 'exclusive');
-          await caller.work(record, [], 400, 50);
+          await caller.work(record, [], 700, 100);
           await caller.recorder.release(record);
         }),
       b: async (caller) => {
         await sleep(WORK);
         const lock = caller.mutex('till');
+        await caller.untilDone(async () => {
+          await caller.try(lock, 'exclusive');
+        });
         await caller.attempt(lock, { wait: 20 });
-        const signal = AbortSignal.timeout(20);
-        caller.context.history.recordAbortTime(signal, 20);
-        await caller.attempt(lock, { signal });
+        // The second of these is cancelled while the client has no connection, if it was cut off before the first one.
+        for (const pause of [0, SESSION_TIMEOUT / 2]) {
+          await sleep(pause);
+          const signal = AbortSignal.timeout(20);
+          caller.context.history.recordAbortTime(signal, 20);
+          await caller.attempt(lock, { signal });
+        }
       },
     }),
   },
   'policy standard': {
     covers: 'a lost connection, which ends every lease under this policy',
     policy: 'standard',
-    run: both((caller) => {
+    run: all((caller) => {
       caller.recorder.watchSuspension(caller.client);
       return caller.once(caller.mutex('till'), 'exclusive');
     }),
@@ -474,7 +513,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   're-entry': {
     covers: 'a holder that acquires its lock again, and an entry that outlives its function',
-    run: both((caller) => {
+    run: all((caller) => {
       const lock = caller.mutex('till');
       return caller.untilDone(async () => {
         const { entry, record } = await caller.recorder.enter(
@@ -520,7 +559,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     covers: 'znodes that a holder creates, one of them while it releases its lock',
     run: () => {
       const writes: Writes = new Map();
-      const { start } = both(async (caller) => {
+      const { start } = all(async (caller) => {
         const lock = caller.mutex('ledger');
         await caller.untilDone(async () => {
           await caller.client.ensureContainers('/written');
@@ -583,7 +622,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     covers: 'increments of one counter',
     run: () => {
       const changes: Change[] = [];
-      const { start } = both(async (caller) => {
+      const { start } = all(async (caller) => {
         const { DistributedAtomicLong } = caller.context.library.coordination;
         const path = `${ROOT}/counter`;
         const lockPath = `${ROOT}/counter-lock`;

@@ -4,11 +4,13 @@ import type { Setting } from '../simulation/setting.js';
 /** Milliseconds. Four ticks of the servers, so that few keep-alives separate a fault from its consequences. */
 export const SESSION_TIMEOUT = 1_000;
 
-/** The names of the processes of each scenario. */
-export const PROCESSES = ['a', 'b'] as const;
+/** The names of the processes of a scenario that does not name others. */
+export const PROCESSES: readonly string[] = ['a', 'b'];
 
 /** What a scenario changes in the parameters of its runs. */
 export interface ScenarioSetting {
+  /** The names of the processes. Default: {@link PROCESSES}. */
+  readonly processes?: readonly string[];
   /** Default 1. */
   readonly servers?: number;
   /** The rate of the clock of the process a. Default 1. */
@@ -21,13 +23,19 @@ export interface ScenarioSetting {
 
 /** Returns the parameters of the runs of a scenario. */
 export function settingOf(
-  { servers = 1, clockRate = 1, policy = 'session', nest = false }: ScenarioSetting,
+  {
+    processes = PROCESSES,
+    servers = 1,
+    clockRate = 1,
+    policy = 'session',
+    nest = false,
+  }: ScenarioSetting,
   server: EmbeddedServerKind,
 ): Setting {
   return {
     server,
     servers,
-    processes: PROCESSES.map((name) => ({
+    processes: processes.map((name) => ({
       name,
       clockRate: name === 'a' ? clockRate : 1,
       ...{ nest, onlyReads: false },
