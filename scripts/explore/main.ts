@@ -1,13 +1,12 @@
 // The command `npm run explore`. Runs small scenarios of the library under every fault at every moment. `--help` lists the
 // options and the scenarios.
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { loadLibrary } from '../simulation/library.js';
 import { DEFAULT_LIB } from '../simulation/options.js';
 import type { EmbeddedServerKind } from '../simulation/types.js';
 import { exploreScenario } from './explore-scenario.js';
+import { runMutants } from './mutants.js';
 import { readExploreOptions } from './options.js';
+import { exploreParts, partsOf } from './parts.js';
 import { SCENARIOS } from './scenarios.js';
 import { sideBySide } from './trace.js';
 import type { Part, PartResult } from './worker.js';
@@ -15,7 +14,6 @@ import type { Part, PartResult } from './worker.js';
 type FaultPlan = import('nestjs-zookeeper/testing').FaultPlan;
 type SimulationError = import('nestjs-zookeeper/testing').SimulationError;
 
-const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
 /** The number of parts of a scenario: enough to keep all processes busy until the end. */
 const PARTS = { single: 4, pairs: 200 };
 /** The number of violations of one scenario that are listed. */
@@ -38,7 +36,12 @@ interface Figures {
 const options = readExploreOptions();
 const lib = options.lib ?? DEFAULT_LIB;
 const started = performance.now();
-if (options.plan) await replay(options.scenarios[0]!, options.plan);
+/** When no further run starts. */
+const until = started + options.minutes * 60_000;
+if (options.mutants) {
+  const { mutants, scenarios, workers } = options;
+  process.exitCode = await runMutants(mutants, scenarios, workers, until);
+} else if (options.plan) await replay(options.scenarios[0]!, options.plan);
 else await exploreAll();
 
 /** Runs one plan and prints what happened. */
@@ -60,13 +63,7 @@ function printTrace({ cause, message, trace }: SimulationError): void {
 async function exploreAll(): Promise<void> {
   const { scenarios, pairs, json, workers } = options;
   const count = pairs ? PARTS.pairs : PARTS.single;
-  const parts: Omit<Part, 'maxSeconds'>[] = scenarios.flatMap((scenario) =>
-    serversOf(scenario).flatMap((server) =>
-      Array.from({ length: count }, (_, index) => ({
-        ...{ scenario, server, pairs, shard: { index, count } },
-      })),
-    ),
-  );
+  const parts = partsOf(scenarios, options.server, pairs, count);
   const all = new Map<string, Figures>();
   const remaining = new Map<string, number>();
   for (const { scenario, server } of parts) {
@@ -75,7 +72,7 @@ async function exploreAll(): Promise<void> {
     all.set(key, emptyFigures());
   }
   const errors: string[] = [];
-  const report = (part: Omit<Part, 'maxSeconds'>, result: PartResult) => {
+  const report = (part: Part, result: PartResult) => {
     const key = nameOf(part.scenario, part.server);
     if ('error' in result) errors.push(`${key}: ${result.error}`);
     else add(all.get(key)!, result);
@@ -84,9 +81,7 @@ async function exploreAll(): Promise<void> {
     const { schedules } = all.get(key)!;
     if (remaining.get(key) === 0 && !json && schedules > 0) print(part, all.get(key)!);
   };
-  await Promise.all(
-    Array.from({ length: Math.min(workers, parts.length) }, () => work(parts, report)),
-  );
+  await exploreParts(parts, { lib, workers, until, report });
   if (errors.length > 0) {
     for (const error of new Set(errors)) console.error(error);
     process.exitCode = NOT_RUN;
@@ -94,35 +89,6 @@ async function exploreAll(): Promise<void> {
   }
   summarize([...all.values()]);
   if ([...all.values()].some(({ violations }) => violations > 0)) process.exitCode = VIOLATED;
-}
-
-/** Runs parts in a process of its own until none is left. */
-async function work(
-  parts: Omit<Part, 'maxSeconds'>[],
-  report: (part: Omit<Part, 'maxSeconds'>, result: PartResult) => void,
-): Promise<void> {
-  const child = fork(WORKER, [lib], {
-    // One thread for each process, because the processes use all cores. The size is in megabytes.
-    execArgv: [...process.execArgv, '--single-threaded', '--max-semi-space-size=64'],
-    serialization: 'advanced',
-  });
-  const ended = once(child, 'exit').then(([code, signal]) => {
-    throw new Error(`a process of the exploration ended with ${String(signal ?? code)}`);
-  });
-  ended.catch(() => {});
-  const next = async () => ((await Promise.race([once(child, 'message'), ended])) as unknown[])[0];
-  await next();
-  for (let part = parts.shift(); part; part = parts.shift()) {
-    const maxSeconds = Math.max(0, options.minutes * 60 - (performance.now() - started) / 1000);
-    child.send({ ...part, maxSeconds });
-    report(part, (await next()) as PartResult);
-  }
-  child.disconnect();
-}
-
-function serversOf(scenario: string): readonly EmbeddedServerKind[] {
-  const { kinds = ['zookeeper'] } = SCENARIOS[scenario]!;
-  return kinds.filter((kind) => options.server === undefined || kind === options.server);
 }
 
 function nameOf(scenario: string, server: EmbeddedServerKind): string {
@@ -151,7 +117,7 @@ function add(to: Figures, result: Exclude<PartResult, { error: string }>): void 
   for (const each of result.violations) if (to.listed.length < MAX_LISTED) to.listed.push(each);
 }
 
-function print({ scenario, server }: Omit<Part, 'maxSeconds'>, figures: Figures): void {
+function print({ scenario, server }: Part, figures: Figures): void {
   const { moments, faults, schedules, behaviours, skipped, violations, listed, digest } = figures;
   const { commuting, repeated, late } = skipped;
   const left = late > 0 ? `, ${late} not run because the time was over` : '';

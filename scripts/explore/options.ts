@@ -11,6 +11,7 @@ import {
   wholeNumberOption,
 } from '../options.mjs';
 import { checkLibrary } from '../simulation/library.js';
+import { MUTANTS } from '../simulation/mutants/index.js';
 import { SCENARIOS } from './scenarios.js';
 
 type FaultPlan = import('nestjs-zookeeper/testing').FaultPlan;
@@ -39,6 +40,14 @@ wrong option.`,
         min: 0.01,
         max: 6000,
       }),
+      mutants: textOption(
+        'LIST',
+        'plant these bugs of npm run simulate, separated by commas, or all, and explore until a fault shows each',
+        (option, text) => {
+          const unknown = text.split(',').find((name) => name !== 'all' && !isMutant(name));
+          if (unknown) throw new UsageError(`--${option} has no planted bug ${unknown}`);
+        },
+      ),
       plan: textOption('JSON', 'run one plan of one scenario, and print its trace'),
       server: choiceOption('only the scenarios that cover this kind of server', SERVERS),
       workers: wholeNumberOption('number of processes', availableParallelism(), {
@@ -53,7 +62,15 @@ wrong option.`,
   });
   const chosen = scenario.includes('all') ? names : scenario;
   if (plan !== undefined && chosen.length !== 1) fail('--plan needs one --scenario');
+  const { mutants, pairs, json, lib, server } = options;
+  if (mutants !== undefined && (pairs || json || (plan ?? lib ?? server) !== undefined)) {
+    fail('--mutants goes with --scenario, --minutes and --workers only');
+  }
   return { ...options, scenarios: chosen, plan: plan === undefined ? undefined : parsePlan(plan) };
+}
+
+function isMutant(name: string): boolean {
+  return MUTANTS.some((mutant) => mutant.name === name);
 }
 
 function parsePlan(text: string): FaultPlan {

@@ -18,6 +18,10 @@ export interface Part {
   readonly server: EmbeddedServerKind;
   readonly shard: { readonly index: number; readonly count: number };
   readonly pairs: boolean;
+}
+
+/** What a worker receives. */
+export interface PartRequest extends Part {
   readonly maxSeconds: number;
 }
 
@@ -35,7 +39,7 @@ process.on('disconnect', () => process.exit());
 Error.stackTraceLimit = 0;
 
 const library = await loadLibrary(process.argv[2]!);
-process.on('message', async ({ scenario, server, ...options }: Part) => {
+process.on('message', async ({ scenario, server, ...options }: PartRequest) => {
   process.send!(await explorePart(scenario, server, options));
 });
 process.send!('ready');
