@@ -483,6 +483,25 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
     }),
   },
+  'requests of one turn': {
+    covers:
+      'a client that releases two locks and acquires a third one in one turn of the event loop',
+    run: locks({
+      a: (caller) => caller.once(caller.mutex('third'), 'exclusive'),
+      b: async (caller) => {
+        await sleep(4 * WORK);
+        await caller.untilDone(async () => {
+          const first = await caller.acquire(caller.mutex('first'), 'exclusive');
+          const second = await caller.acquire(caller.mutex('second'), 'exclusive');
+          await Promise.all([
+            caller.recorder.release(first),
+            caller.recorder.release(second),
+            caller.once(caller.mutex('third'), 'exclusive'),
+          ]);
+        });
+      },
+    }),
+  },
   latch: {
     covers: 'a leader that resigns, and the candidate after it',
     run: locks(
