@@ -105,8 +105,9 @@ describe('the packed tarball', () => {
   beforeAll(async () => {
     directory = await mkdtemp(join(tmpdir(), 'nestjs-zookeeper-'));
     const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
-    // The home directory of the user may not be writable.
-    const env = { ...process.env, npm_config_cache: join(directory, 'cache') };
+    // The home directory may not be writable, and a new cache makes npm ask the registry for a newer npm.
+    const npm = { npm_config_cache: join(directory, 'cache'), npm_config_update_notifier: 'false' };
+    const env = { ...process.env, ...npm };
     const reply = JSON.parse((await run('npm', pack, { cwd: root, env })).stdout) as object;
     // Since npm 12, the reply is an object.
     const [{ files }] = Object.values(reply) as [{ files: { path: string }[] }];
