@@ -48,8 +48,7 @@ export async function exploreParts(parts: Part[], options: ExplorePartsOptions):
   const outcomes = await Promise.allSettled(
     Array.from({ length: workers }, () => exploreInProcess(parts, options)),
   );
-  const failed = outcomes.find(({ status }) => status === 'rejected') as PromiseRejectedResult;
-  if (failed) throw failed.reason;
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
 }
 
 async function exploreInProcess(
