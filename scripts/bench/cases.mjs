@@ -91,7 +91,8 @@ export const CASES = [
   {
     name: 'read-write-1-9',
     title: '64 callers, 1 write for 9 reads',
-    systems: ZOOKEEPER_LOCKS,
+    // In kazoo 2.8 a reader waits for a writer behind it, which waits for the reader (python-zk/kazoo issue 649).
+    systems: ZOOKEEPER_LOCKS.filter((system) => system !== 'kazoo'),
     load: { callers: CALLERS },
     lock: 'read-write',
   },

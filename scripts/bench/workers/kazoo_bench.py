@@ -13,7 +13,6 @@ import time
 from kazoo.client import KazooClient
 
 HOSTS = sys.argv[1]
-WRITE_EVERY = 10  # every tenth turn of a caller is a write
 threading.stack_size(256 * 1024)
 
 
@@ -76,13 +75,10 @@ def in_threads(works):
         raise failures[0]
 
 
-def lock_for(kind, path, turn, permits):
+def lock_for(kind, path, permits):
     if kind == "semaphore":
         return client.Semaphore(path, max_leases=permits)
-    if kind == "mutex":
-        return client.Lock(path)
-    writing = kind == "read-write" and turn % WRITE_EVERY == WRITE_EVERY - 1
-    return client.WriteLock(path) if writing else client.ReadLock(path)
+    return {"mutex": client.Lock, "read": client.ReadLock}[kind](path)
 
 
 def zipf_keys(keys, exponent):
@@ -101,7 +97,7 @@ def run(path, lock, callers, keys, until, times, pace=0, permits=0, zipf=0, **_)
             if pace:
                 time.sleep(pace / 1000 * (0.5 + random.random()))
             key = draw() if draw else (caller + turn * callers) % keys
-            one = lock_for(lock, "%s/%d" % (path, key), turn, int(permits))
+            one = lock_for(lock, "%s/%d" % (path, key), int(permits))
             asked = now()
             one.acquire()
             granted = now()

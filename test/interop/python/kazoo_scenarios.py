@@ -208,7 +208,7 @@ def lock():
 
 
 def read_write_lock():
-    """One after the other: several of each at once hang in kazoo 2.8, on the real server too."""
+    """One after the other: in kazoo 2.8 a reader waits for a writer behind it (python-zk/kazoo issue 649)."""
     reader, other = connect().ReadLock("/kazoo/rw"), connect().ReadLock("/kazoo/rw")
     writer = connect().WriteLock("/kazoo/rw")
     assert reader.acquire(timeout=PATIENCE) and other.acquire(timeout=PATIENCE)
