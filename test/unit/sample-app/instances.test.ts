@@ -9,12 +9,12 @@ import { defaults } from '../../../sample-app/shop/settings.js';
 
 /** Closes the channel to its parent at the signal, as the channel of a process that dies does, and ends at the next one. */
 const PROGRAM = `
-process.send({ url: 'http://127.0.0.1' });
 process.once('SIGUSR2', () => {
   process.disconnect();
   process.once('SIGUSR2', () => process.exit());
   setInterval(() => undefined, 60_000);
 });
+process.send({ url: 'http://127.0.0.1' });
 `;
 
 describe('an instance whose channel is closed but whose exit was not reported yet', () => {
