@@ -67,7 +67,11 @@ const find = async (...names) =>
     ),
   );
 for (const name of files) {
-  if ((await find(name)).length === 0) fail(`No test file of the suite matches ${name}.`);
+  if ((await find(name)).length === 0) {
+    fail(
+      `No test file of the ${project ? `project ${project}` : `suite ${suite ?? 'default'}`} matches ${name}.`,
+    );
+  }
 }
 const chosen = await find(...files);
 const { testModules, unhandledErrors } = await vitest.runTestSpecifications(chosen);
@@ -88,6 +92,14 @@ for (const { module, seconds } of bySeconds.slice(0, SLOWEST)) {
 }
 for (const test of tests.filter((test) => test.result().state === 'failed')) {
   console.log(`Failed: ${test.project.name} ${test.module.relativeModuleId} > ${test.fullName}`);
+}
+for (const module of testModules) {
+  for (const { message } of module.errors()) {
+    console.log(`Failed: ${module.project.name} ${module.relativeModuleId}: ${message}`);
+  }
+}
+for (const error of unhandledErrors) {
+  console.log(`Failed: an error outside of the tests: ${/** @type {Error} */ (error).message}`);
 }
 console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
 process.exitCode = passed ? 0 : 1;

@@ -36,7 +36,9 @@ describe('the command of run', () => {
     ['/', 126],
   ])('%s: the exit code is %i', async (file, code) => {
     const lock = server.path('not-found');
-    expect(await start(['run', '--lock', lock, file]).ended).toEqual({
+    // A folder in PATH that the user may not enter would be another reason for the failure.
+    const env = { PATH: '/usr/bin:/bin' };
+    expect(await start(['run', '--lock', lock, file], { env }).ended).toEqual({
       code,
       out: '',
       err: expect.stringMatching(`^nestjs-zookeeper: .*${file}: .*\n$`),
