@@ -27,7 +27,7 @@ interface Figures {
   faults: number;
   schedules: number;
   readonly behaviours: Set<string>;
-  readonly skipped: { commuting: number; repeated: number; late: number };
+  readonly skipped: { commuting: number; repeated: number; ineffective: number; late: number };
   violations: number;
   readonly listed: { readonly plan: FaultPlan; readonly message: string }[];
   digest: bigint;
@@ -99,7 +99,7 @@ function emptyFigures(): Figures {
   return {
     ...{ moments: 0, faults: 0, schedules: 0, violations: 0, digest: 0n },
     behaviours: new Set(),
-    skipped: { commuting: 0, repeated: 0, late: 0 },
+    skipped: { commuting: 0, repeated: 0, ineffective: 0, late: 0 },
     listed: [],
   };
 }
@@ -111,6 +111,7 @@ function add(to: Figures, result: Exclude<PartResult, { error: string }>): void 
   for (const each of result.behaviours) to.behaviours.add(each);
   to.skipped.commuting += result.skipped.commuting;
   to.skipped.repeated += result.skipped.repeated;
+  to.skipped.ineffective += result.skipped.ineffective;
   to.skipped.late += result.skipped.late;
   to.violations += result.violationCount;
   to.digest = BigInt.asUintN(64, to.digest + BigInt(`0x${result.digest}`));
@@ -119,10 +120,10 @@ function add(to: Figures, result: Exclude<PartResult, { error: string }>): void 
 
 function print({ scenario, server }: Part, figures: Figures): void {
   const { moments, faults, schedules, behaviours, skipped, violations, listed, digest } = figures;
-  const { commuting, repeated, late } = skipped;
+  const { commuting, repeated, ineffective, late } = skipped;
   const left = late > 0 ? `, ${late} not run because the time was over` : '';
   console.log(
-    `${nameOf(scenario, server)}: ${moments} moments, ${faults} faults; ${schedules} schedules, of which ${behaviours.size} differ; skipped ${commuting} that commute with the next event and ${repeated} before a further keep-alive${left}; ${violations} violations; digest ${hex(digest)}`,
+    `${nameOf(scenario, server)}: ${moments} moments, ${faults} faults; ${schedules} schedules, of which ${behaviours.size} differ; skipped ${commuting} that commute with the next event, ${ineffective} that change nothing and ${repeated} before a further keep-alive${left}; ${violations} violations; digest ${hex(digest)}`,
   );
   for (const { plan, message } of listed) {
     const options = `--scenario ${quote(scenario)}${server === 'zookeeper' ? '' : ` --server ${server}`}`;
@@ -139,7 +140,7 @@ function summarize(all: readonly Figures[]): void {
     moments: sum(({ moments }) => moments),
     schedules: sum(({ schedules }) => schedules),
     different: sum(({ behaviours }) => behaviours.size),
-    skipped: sum(({ skipped }) => skipped.commuting + skipped.repeated),
+    skipped: sum(({ skipped }) => skipped.commuting + skipped.repeated + skipped.ineffective),
     unfinished: sum(({ skipped }) => skipped.late),
     violations: sum(({ violations }) => violations),
     digest: hex(all.reduce((digest, each) => BigInt.asUintN(64, digest + each.digest), 0n)),

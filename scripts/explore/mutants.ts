@@ -57,7 +57,7 @@ export async function runMutants(
     const lib = buildMutant(ROOT, compiler, mutant);
     let finding: Finding | undefined;
     try {
-      finding = await explore(lib, scenarios, workers, stop.signal);
+      finding = await findViolation(lib, scenarios, workers, stop.signal);
     } finally {
       removeBuild(lib);
     }
@@ -79,7 +79,7 @@ function describe(finding: Finding | undefined): string {
 }
 
 /** Returns the first violation that the unmodified library does not have. */
-async function explore(
+export async function findViolation(
   lib: string,
   scenarios: readonly string[],
   workers: number,

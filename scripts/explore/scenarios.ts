@@ -367,14 +367,17 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   timeout: {
     covers:
-      'a try, a wait that times out and waits that are cancelled, behind a holder that works for longer',
+      'a try, a wait that times out and waits that are cancelled, behind a holder that works for longer and has another caller',
     run: locks({
-      a: (caller) =>
-        caller.untilDone(async () => {
-          const record = await caller.acquire(caller.mutex('till'), 'exclusive');
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        const hold = caller.untilDone(async () => {
+          const record = await caller.acquire(lock, 'exclusive');
           await caller.work(record, [], 700, 100);
           await caller.recorder.release(record);
-        }),
+        });
+        await Promise.all([hold, sleep(WORK).then(() => caller.once(lock, 'exclusive'))]);
+      },
       b: async (caller) => {
         await sleep(WORK);
         const lock = caller.mutex('till');
@@ -560,14 +563,20 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     }),
   },
   holdAtLeast: {
-    covers: 'a lock that is kept after its release, and one that is taken away',
+    covers:
+      'a lock that is kept after its release, and one that is taken away and released when the next caller has it',
     run: locks({
       a: async (caller) => {
         const lock = caller.mutex('till');
         await caller.once(lock, 'exclusive', { holdAtLeast: 4 * WORK });
         await caller.untilDone(async () => {
-          const record = await caller.acquire(lock, 'exclusive', { holdAtMost: WORK });
-          await caller.work(record, [], 3 * WORK);
+          const lost = await caller.acquire(lock, 'exclusive', { holdAtMost: WORK });
+          const next = caller.acquire(lock, 'exclusive');
+          next.catch(() => {});
+          await caller.work(lost, [], 3 * WORK);
+          const record = await next;
+          await caller.recorder.release(lost);
+          await caller.work(record);
           await caller.recorder.release(record);
         });
       },

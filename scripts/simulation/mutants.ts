@@ -69,11 +69,12 @@ function selectMutants(names: readonly string[]): readonly Mutant[] {
   });
 }
 
-async function searchMutant(
+/** Runs seeds with a mutant until one of them, which passes with the unmodified library, finds it. */
+export async function searchMutant(
   mutant: Mutant,
   compiler: Compiler,
   baseline: Baseline,
-  { workers, from, minutes }: ManyMutants,
+  { workers, from, minutes }: Pick<ManyMutants, 'workers' | 'from' | 'minutes'>,
   signal: AbortSignal,
 ): Promise<Search> {
   const directory = buildMutant(ROOT, compiler, mutant);
@@ -100,7 +101,7 @@ async function searchMutant(
 }
 
 /** Runs seeds with the unmodified library, and remembers which of them pass. */
-class Baseline {
+export class Baseline {
   readonly failures: SeedReport[] = [];
   readonly #results = new Map<string, boolean>();
 

@@ -75,6 +75,8 @@ export interface ExploreResult {
     readonly commuting: number;
     /** A keep-alive arrives, and since the last one nothing else was sent or noted. */
     readonly repeated: number;
+    /** The fault would change nothing; see `ExploredFault.changes`. */
+    readonly ineffective: number;
     /** The time was over. */
     readonly late: number;
   };
@@ -107,6 +109,8 @@ interface ExploredMoment extends Moment {
   silent: boolean;
   /** Whether it is before the arrival of a keep-alive, as an earlier moment after which nothing has happened. */
   readonly repeated: boolean;
+  /** The faults that would change nothing. */
+  readonly ineffective: ReadonlySet<ExploredFault>;
 }
 
 /**
@@ -138,18 +142,18 @@ export async function explore(
   checkNumber('maxSeconds', maxSeconds, 0, Infinity);
   const { index: shardIndex, count: shardCount } = checkShard(shard);
   const checked = checkOptions(options, 1);
-  const clean = await runPlan(checked, scenario, [], new Map(), true);
-  if (clean.failure) throw clean.failure;
-  const all = faults ?? standardFaults(clean);
+  const all = faults ?? standardFaults(await runPlan(checked, scenario, [], new Map(), false));
   const known = new Map(all.map((fault) => [fault.name, fault]));
   const twice = all.find((fault) => known.get(fault.name) !== fault);
   if (twice) throw new TypeError(`explore: two faults have the same name: ${twice.name}`);
   const run = (each: FaultPlan, observes: boolean) =>
     runPlan(checked, scenario, each, known, observes);
+  const clean = await run([], true);
+  if (clean.failure) throw clean.failure;
 
   const deadline = performance.now() + maxSeconds * 1000;
   const behaviours = new Set<string>();
-  const skipped = { commuting: 0, repeated: 0, late: 0 };
+  const skipped = { commuting: 0, repeated: 0, ineffective: 0, late: 0 };
   const violations: ExploreViolation[] = [];
   let violationCount = 0;
   let schedules = 0;
@@ -209,16 +213,18 @@ export async function explore(
 function candidates(
   moments: readonly ExploredMoment[],
   faults: readonly ExploredFault[],
-  skipped: { commuting: number; repeated: number },
+  skipped: { commuting: number; repeated: number; ineffective: number },
   counts: boolean,
 ): (readonly [string, number])[] {
   return moments.flatMap((moment) => {
     const applying = faults.filter(({ applies }) => applies?.(moment) ?? true);
+    const effective = applying.filter((fault) => !moment.ineffective.has(fault));
     if (counts) {
       skipped.commuting += faults.length - applying.length;
-      if (moment.repeated) skipped.repeated += applying.length;
+      skipped.ineffective += applying.length - effective.length;
+      if (moment.repeated) skipped.repeated += effective.length;
     }
-    return moment.repeated ? [] : applying.map(({ name }) => [name, moment.index] as const);
+    return moment.repeated ? [] : effective.map(({ name }) => [name, moment.index] as const);
   });
 }
 
@@ -254,7 +260,8 @@ async function runPlan(
       entries = world!.trace.length;
       const moment = momentOf(event, index, world!);
       const keepAlive = keepAliveOf(event);
-      moments.push(Object.assign(moment, { repeated: seen.has(keepAlive) }));
+      const ineffective = new Set([...known.values()].filter((fault) => !changes(fault, world!)));
+      moments.push(Object.assign(moment, { repeated: seen.has(keepAlive), ineffective }));
       if (keepAlive !== undefined) seen.add(keepAlive);
     }
     if (plan.length === 0) {
@@ -300,7 +307,12 @@ async function runPlan(
   };
 }
 
+function changes(fault: ExploredFault, world: World): boolean {
+  return fault.changes?.(world) ?? true;
+}
+
 function inject(world: World, fault: ExploredFault): void {
+  if (!changes(fault, world)) return;
   const end = fault.start(world);
   if (end) world.at(world.now + fault.duration, end);
 }

@@ -88,11 +88,16 @@ function processFaults(name: string, short: number, long: number): ExploredFault
     duration: number,
     applies: (moment: Moment) => boolean,
     start: (process: SimulatedProcess, world: World) => (() => void) | void,
+    changes?: (process: SimulatedProcess, world: World) => boolean,
   ): ExploredFault => ({
     name: `${kind}: ${name}`,
     target: name,
     duration,
     applies,
+    changes: (world) => {
+      const process = find(world);
+      return process !== undefined && (changes?.(process, world) ?? true);
+    },
     start: (world) => {
       const process = find(world);
       if (process) return start(process, world);
@@ -146,16 +151,23 @@ function processFaults(name: string, short: number, long: number): ExploredFault
     fault('expiry', 0, isAtServer, (process, world) => {
       for (const session of world.sessionsOf(process)) world.expireSession(session);
     }),
-    ...(['first', 'last'] as const).map((which) =>
-      fault(`deletion of the ${which} znode`, 0, isAtServer, (process, world) => {
-        const path = queueNodes(process, world).at(which === 'first' ? 0 : -1);
-        if (path !== undefined) world.deleteZnode(path);
-      }),
+    ...([0, -1] as const).map((index) =>
+      fault(
+        `deletion of the ${index === 0 ? 'first' : 'last'} znode`,
+        0,
+        isAtServer,
+        (process, world) => world.deleteZnode(queueNodes(process, world).at(index)!),
+        // The only znode is the first one.
+        (process, world) => queueNodes(process, world).length > (index === 0 ? 0 : 1),
+      ),
     ),
-    fault('revocation', 0, isAtServer, (process, world) => {
-      const path = queueNodes(process, world)[0];
-      if (path !== undefined) world.setZnodeData(path, REVOKED);
-    }),
+    fault(
+      'revocation',
+      0,
+      isAtServer,
+      (process, world) => world.setZnodeData(queueNodes(process, world)[0]!, REVOKED),
+      (process, world) => queueNodes(process, world).length > 0,
+    ),
   ];
 }
 

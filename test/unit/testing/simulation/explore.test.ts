@@ -99,6 +99,25 @@ describe('explore', () => {
     for (const each of injected) expect(each).toMatch(/ 3(\.0+\d*)?$|2\.9+\d*$/);
   });
 
+  it('skips a fault where it would change nothing, also as the second one of a pair', async () => {
+    const faults = standardFaults({ processes: ['a', 'b'], sessionTimeout: 1000 }).filter(
+      ({ name }) => name === 'deletion of the first znode: a',
+    );
+    const states: number[] = [];
+    const spied = faults.map((fault) => ({
+      ...fault,
+      start: (world: World) => {
+        const { length } = world.znodes();
+        fault.start(world);
+        states.push(length - world.znodes().length);
+      },
+    }));
+    const { schedules, skipped } = await explore({ ...options, faults: spied, pairs: true }, sale);
+    expect(skipped.ineffective).toBeGreaterThan(0);
+    expect(schedules).toBeGreaterThan(1);
+    expect(new Set(states)).toEqual(new Set([1]));
+  });
+
   it('finds a bug that needs two faults with pairs only', async () => {
     let count = 0;
     const faults = ['x', 'y'].map((name) => ({
