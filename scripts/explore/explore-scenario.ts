@@ -72,7 +72,8 @@ export async function exploreScenario(
   const faults = standardFaults(targets).map((fault) => ({
     ...fault,
     start: (world: World) => {
-      current!.faults.push(toPlannedFault(fault, world.now, addresses));
+      const planned = toPlannedFault(fault, world.now, addresses);
+      if (planned) current!.faults.push(planned);
       return startFault(fault, world, current!);
     },
   }));

@@ -22,7 +22,6 @@ const PROCESS_FAULTS: readonly (readonly [RegExp, FaultKind])[] = [
   [/^silent crash/, 'crash silently'],
   [/^expiry/, 'expire session'],
   [/^deletion/, 'delete node'],
-  [/^revocation/, 'delete node'],
 ];
 
 const SERVER_FAULTS: readonly (readonly [RegExp, FaultKind])[] = [
@@ -33,7 +32,8 @@ const SERVER_FAULTS: readonly (readonly [RegExp, FaultKind])[] = [
 ];
 
 /**
- * Returns a fault that starts at a time as the rules know it.
+ * Returns a fault that starts at a time as the rules know it; undefined for a revocation, which excuses only what
+ * `History.revocations` says.
  *
  * @param servers the addresses of the servers
  */
@@ -41,10 +41,11 @@ export function toPlannedFault(
   { name, target, duration }: ExploredFault,
   from: number,
   servers: readonly string[],
-): PlannedFault {
+): PlannedFault | undefined {
   const server = servers.indexOf(target);
   const kinds = server < 0 ? PROCESS_FAULTS : SERVER_FAULTS;
-  const [, kind] = kinds.find(([pattern]) => pattern.test(name))!;
+  const [, kind] = kinds.find(([pattern]) => pattern.test(name)) ?? [];
+  if (kind === undefined) return undefined;
   const planned = server < 0 ? target : `server ${server + 1}`;
   return { index: 0, kind, target: planned, from, until: from + duration };
 }

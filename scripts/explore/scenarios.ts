@@ -367,13 +367,13 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   timeout: {
     covers:
-      'a try, a wait that times out and waits that are cancelled, behind a holder that works for longer and has another caller',
+      'a try, a wait that times out and waits that are cancelled, behind a holder that has another caller and learns of a revocation long before its release',
     run: locks({
       a: async (caller) => {
         const lock = caller.mutex('till');
         const hold = caller.untilDone(async () => {
           const record = await caller.acquire(lock, 'exclusive');
-          await caller.work(record, [], 700, 100);
+          await sleep(700);
           await caller.recorder.release(record);
         });
         await Promise.all([hold, sleep(WORK).then(() => caller.once(lock, 'exclusive'))]);
