@@ -41,8 +41,8 @@ share of the changes that one of them finds, without those that are known to be 
 The exit code is 0 if all changes are found, 1 if one survives, and 2 for a wrong option.`,
   options: {
     files: listOption('files, folders or patterns', DEFAULT_FILES, (option, text) => {
-      if (trackedFiles(ROOT, text).length > 0) return text;
-      throw new UsageError(`--${option} matches no file: ${text}`);
+      if (sourcesIn(text).length > 0) return text;
+      throw new UsageError(`--${option} matches no TypeScript file: ${text}`);
     }),
     sample: wholeNumberOption('draw so many changes at random', undefined, {
       min: 1,
@@ -64,7 +64,7 @@ type Outcome = Finder | 'equivalent' | 'survived';
 process.exitCode = await run();
 
 async function run(): Promise<number> {
-  const changes = draw(trackedFiles(ROOT, ...options.files).flatMap(mutationsOfFile));
+  const changes = draw(sourcesIn(...options.files).flatMap(mutationsOfFile));
   if (options.list) {
     for (const change of changes) console.log(describe(change));
     return 0;
@@ -91,6 +91,10 @@ async function run(): Promise<number> {
   }
   summarize(outcomes, changes.length);
   return outcomes.includes('survived') ? SURVIVED : 0;
+}
+
+function sourcesIn(...patterns: readonly string[]): string[] {
+  return trackedFiles(ROOT, ...patterns).filter((file) => file.endsWith('.ts'));
 }
 
 function mutationsOfFile(file: string): Mutation[] {

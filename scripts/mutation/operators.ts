@@ -7,6 +7,8 @@ export interface Mutation {
   /** Counted from 1. */
   readonly line: number;
   readonly operator: Operator;
+  /** The first line of the changed code, without its indentation. */
+  readonly code: string;
   /** The code that is replaced, and what replaces it. */
   readonly before: string;
   readonly after: string;
@@ -49,13 +51,16 @@ const LOGICAL: readonly ts.SyntaxKind[] = [
 /** Returns all mutations of a source file, in the order of the code. */
 export function mutationsOf(file: string, source: string): Mutation[] {
   const tree = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
+  const lines = source.split('\n');
   const mutations: Mutation[] = [];
   const visit = (node: ts.Node) => {
     for (const [operator, changed, after] of changesOf(node)) {
       const [start, end] = [changed.getStart(tree), changed.getEnd()];
+      const { line } = tree.getLineAndCharacterOfPosition(start);
       mutations.push({
         file,
-        line: tree.getLineAndCharacterOfPosition(start).line + 1,
+        line: line + 1,
+        code: lines[line]!.trim(),
         operator,
         before: source.slice(start, end),
         after,

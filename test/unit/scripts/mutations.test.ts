@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { EQUIVALENT } from '../../../scripts/mutation/equivalent.js';
 import { mutationsOf } from '../../../scripts/mutation/operators.js';
 
 /** Returns the changed code after each mutation of a statement. */
@@ -47,10 +49,24 @@ describe('mutations', () => {
     expect(mutationsIn('class A extends B { constructor() { super(); } }')).toEqual([]);
   });
 
-  it('names the line and the replaced code', () => {
-    const [mutation] = mutationsOf('a.ts', 'f(1);\nf(a > 1);').filter(
+  it('has the line and the replaced code', () => {
+    const [mutation] = mutationsOf('a.ts', 'f(1);\n  f(a > 1);').filter(
       ({ operator }) => operator === 'other comparison',
     );
-    expect(mutation).toMatchObject({ file: 'a.ts', line: 2, before: '>', after: '>=' });
+    expect(mutation).toMatchObject({
+      ...{ file: 'a.ts', line: 2, code: 'f(a > 1);' },
+      ...{ before: '>', after: '>=' },
+    });
+  });
+});
+
+describe('equivalent mutations', () => {
+  it('are places of the current source', () => {
+    for (const { file, why, ...place } of EQUIVALENT) {
+      expect(mutationsOf(file, readFileSync(file, 'utf8'))).toContainEqual(
+        expect.objectContaining(place),
+      );
+      expect(why).toMatch(/\.$/);
+    }
   });
 });
