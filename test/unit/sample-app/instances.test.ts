@@ -9,10 +9,11 @@ import { defaults } from '../../../sample-app/shop/settings.js';
 
 /** Closes the channel to its parent at the signal, as the channel of a process that dies does, and ends at the next one. */
 const PROGRAM = `
+// Neither a channel without a listener nor a handler of signals keeps a process running.
+setInterval(() => undefined, 60_000);
 process.once('SIGUSR2', () => {
   process.disconnect();
   process.once('SIGUSR2', () => process.exit());
-  setInterval(() => undefined, 60_000);
 });
 process.send({ url: 'http://127.0.0.1' });
 `;
