@@ -28,3 +28,11 @@ export class Random {
     return list[Math.floor(this.next() * list.length)]!;
   }
 }
+
+/** Yields each element of the list in random order, then all of them again, without end. */
+export function* shuffled<T>(list: readonly T[], random: Random): Generator<T, never, void> {
+  for (;;) {
+    const rest = [...list];
+    while (rest.length > 0) yield rest.splice(random.whole(0, rest.length - 1), 1)[0]!;
+  }
+}

@@ -1,5 +1,5 @@
 import { MIN_QUIET } from './keys.js';
-import { Random } from './random.js';
+import { Random, shuffled } from './random.js';
 
 /** Faults of the network between one worker and its servers, and of the worker itself. */
 export const WORKER_FAULTS = [
@@ -91,13 +91,5 @@ export function* schedule({
     }
     for (const fault of faults) fault.after = Math.round(random.between(0, sessionTimeout / 2));
     yield { faults, quiet: Math.round(MIN_QUIET * random.between(1, 2)) };
-  }
-}
-
-/** Yields each element of the list in random order, then all of them again, without end. */
-function* shuffled<T>(list: readonly T[], random: Random): Generator<T, never, void> {
-  for (;;) {
-    const rest = [...list];
-    while (rest.length > 0) yield rest.splice(random.whole(0, rest.length - 1), 1)[0]!;
   }
 }

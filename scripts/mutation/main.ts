@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
+import { Random, shuffled } from '../chaos/random.js';
 import { stopAtInterrupt } from '../interrupt.js';
 import {
   flagOption,
@@ -104,14 +105,8 @@ function mutationsOfFile(file: string): Mutation[] {
 /** Returns a random sample in random order, which depends on `--seed` only; all changes in order without `--sample`. */
 function draw(all: Mutation[]): Mutation[] {
   if (options.sample === undefined) return all;
-  // A linear congruential generator, so that a seed always draws the same; the factor is that of Numerical Recipes.
-  let state = options.seed;
-  const random = () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32;
-  const rest = [...all];
-  return Array.from(
-    { length: Math.min(options.sample, all.length) },
-    () => rest.splice(Math.floor(random() * rest.length), 1)[0]!,
-  );
+  const draws = shuffled(all, new Random(options.seed));
+  return Array.from({ length: Math.min(options.sample, all.length) }, () => draws.next().value);
 }
 
 function describe({ file, line, operator, before, after }: Mutation): string {
