@@ -123,7 +123,7 @@ function print({ scenario, server }: Part, figures: Figures): void {
   const { commuting, repeated, ineffective, late } = skipped;
   const left = late > 0 ? `, ${late} not run because the time was over` : '';
   console.log(
-    `${nameOf(scenario, server)}: ${moments} moments, ${faults} faults; ${schedules} schedules, of which ${behaviours.size} differ; skipped ${commuting} that commute with the next event, ${ineffective} that change nothing and ${repeated} before a further keep-alive${left}; ${violations} violations; digest ${hex(digest)}`,
+    `${nameOf(scenario, server)}: ${moments} moments, ${faults} faults; ${schedules} schedules, of which ${behaviours.size} differ; skipped ${commuting} that commute with the next event, ${ineffective} without effect and ${repeated} before a further keep-alive${left}; ${violations} violations; digest ${hex(digest)}`,
   );
   for (const { plan, message } of listed) {
     const options = `--scenario ${quote(scenario)}${server === 'zookeeper' ? '' : ` --server ${server}`}`;

@@ -75,7 +75,7 @@ export interface ExploreResult {
     readonly commuting: number;
     /** A keep-alive arrives, and since the last one nothing else was sent or noted. */
     readonly repeated: number;
-    /** The fault would change nothing; see `ExploredFault.changes`. */
+    /** The fault has no effect; see `ExploredFault.hasEffect`. */
     readonly ineffective: number;
     /** The time was over. */
     readonly late: number;
@@ -109,7 +109,7 @@ interface ExploredMoment extends Moment {
   silent: boolean;
   /** Whether it is before the arrival of a keep-alive, as an earlier moment after which nothing has happened. */
   readonly repeated: boolean;
-  /** The faults that would change nothing. */
+  /** The faults that have no effect. */
   readonly ineffective: ReadonlySet<ExploredFault>;
 }
 
@@ -260,7 +260,7 @@ async function runPlan(
       entries = world!.trace.length;
       const moment = momentOf(event, index, world!);
       const keepAlive = keepAliveOf(event);
-      const ineffective = new Set([...known.values()].filter((fault) => !changes(fault, world!)));
+      const ineffective = new Set([...known.values()].filter((fault) => !hasEffect(fault, world!)));
       moments.push(Object.assign(moment, { repeated: seen.has(keepAlive), ineffective }));
       if (keepAlive !== undefined) seen.add(keepAlive);
     }
@@ -307,12 +307,12 @@ async function runPlan(
   };
 }
 
-function changes(fault: ExploredFault, world: World): boolean {
-  return fault.changes?.(world) ?? true;
+function hasEffect(fault: ExploredFault, world: World): boolean {
+  return fault.hasEffect?.(world) ?? true;
 }
 
 function inject(world: World, fault: ExploredFault): void {
-  if (!changes(fault, world)) return;
+  if (!hasEffect(fault, world)) return;
   const end = fault.start(world);
   if (end) world.at(world.now + fault.duration, end);
 }

@@ -50,8 +50,8 @@ export interface ExploredFault {
    * skipped. Default: always.
    */
   readonly applies?: ((moment: Moment) => boolean) | undefined;
-  /** Returns whether the fault would change anything now. Moments without that are skipped. Default: always. */
-  readonly changes?: ((world: World) => boolean) | undefined;
+  /** Returns whether the fault has an effect in the current state; moments at which it has none are skipped. Default: always. */
+  readonly hasEffect?: ((world: World) => boolean) | undefined;
   /** Starts the fault. May return the function that ends it. */
   start(world: World): (() => void) | void;
 }

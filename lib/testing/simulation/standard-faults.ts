@@ -88,20 +88,17 @@ function processFaults(name: string, short: number, long: number): ExploredFault
     duration: number,
     applies: (moment: Moment) => boolean,
     start: (process: SimulatedProcess, world: World) => (() => void) | void,
-    changes?: (process: SimulatedProcess, world: World) => boolean,
+    hasEffect: (process: SimulatedProcess, world: World) => boolean = () => true,
   ): ExploredFault => ({
     name: `${kind}: ${name}`,
     target: name,
     duration,
     applies,
-    changes: (world) => {
+    hasEffect: (world) => {
       const process = find(world);
-      return process !== undefined && (changes?.(process, world) ?? true);
+      return process !== undefined && hasEffect(process, world);
     },
-    start: (world) => {
-      const process = find(world);
-      if (process) return start(process, world);
-    },
+    start: (world) => start(find(world)!, world),
   });
   const isOwn = ({ process }: Moment) => process === name;
   const isArrival = (direction: 'requests' | 'replies') => (moment: Moment) =>

@@ -99,7 +99,7 @@ describe('explore', () => {
     for (const each of injected) expect(each).toMatch(/ 3(\.0+\d*)?$|2\.9+\d*$/);
   });
 
-  it('skips a fault where it would change nothing, also as the second one of a pair', async () => {
+  it('skips a fault where it has no effect, also in a pair and in a plan', async () => {
     const faults = standardFaults({ processes: ['a', 'b'], sessionTimeout: 1000 }).filter(
       ({ name }) => name === 'deletion of the first znode: a',
     );
@@ -115,6 +115,9 @@ describe('explore', () => {
     const { schedules, skipped } = await explore({ ...options, faults: spied, pairs: true }, sale);
     expect(skipped.ineffective).toBeGreaterThan(0);
     expect(schedules).toBeGreaterThan(1);
+    expect(new Set(states)).toEqual(new Set([1]));
+    const plan = [[faults[0]!.name, 0]] as const;
+    await explore({ ...options, faults: spied, plan }, sale);
     expect(new Set(states)).toEqual(new Set([1]));
   });
 
