@@ -6,7 +6,7 @@ type ExploredFault = import('nestjs-zookeeper/testing').ExploredFault;
  * The faults of `explore()` under the names of the simulation, whose rules say which violations a fault excuses.
  */
 
-const PROCESS_FAULTS: readonly (readonly [RegExp, FaultKind])[] = [
+const PROCESS_FAULTS: readonly (readonly [RegExp, FaultKind | undefined])[] = [
   [/^(short|long) pause/, 'pause'],
   [/^(short|long) cut requests/, 'cut requests'],
   [/^(short|long) cut replies/, 'cut replies'],
@@ -22,6 +22,8 @@ const PROCESS_FAULTS: readonly (readonly [RegExp, FaultKind])[] = [
   [/^silent crash/, 'crash silently'],
   [/^expiry/, 'expire session'],
   [/^deletion/, 'delete node'],
+  // It excuses only what `History.revocations` says.
+  [/^revocation/, undefined],
 ];
 
 const SERVER_FAULTS: readonly (readonly [RegExp, FaultKind])[] = [
@@ -32,8 +34,7 @@ const SERVER_FAULTS: readonly (readonly [RegExp, FaultKind])[] = [
 ];
 
 /**
- * Returns a fault that starts at a time as the rules know it; undefined for a revocation, which excuses only what
- * `History.revocations` says.
+ * Returns a fault that starts at a time as the rules know it; undefined if no rule knows it.
  *
  * @param servers the addresses of the servers
  */
@@ -44,7 +45,7 @@ export function toPlannedFault(
 ): PlannedFault | undefined {
   const server = servers.indexOf(target);
   const kinds = server < 0 ? PROCESS_FAULTS : SERVER_FAULTS;
-  const [, kind] = kinds.find(([pattern]) => pattern.test(name)) ?? [];
+  const [, kind] = kinds.find(([pattern]) => pattern.test(name))!;
   if (kind === undefined) return undefined;
   const planned = server < 0 ? target : `server ${server + 1}`;
   return { index: 0, kind, target: planned, from, until: from + duration };
