@@ -30,6 +30,8 @@ const READ_PAUSE = 50;
 const TRY_PAUSE = 14;
 /** Milliseconds that are longer than every fault. */
 const LONG_WORK = 2 * SESSION_TIMEOUT;
+/** Milliseconds for which a holder sleeps: a revocation is noticed long before its end. */
+const LONG_SLEEP = 700;
 /** A little above the rate down to which the library is safe. */
 const SLOW_CLOCK = 0.77;
 /** The interval in milliseconds at which a holder checks its lease. */
@@ -367,13 +369,13 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   timeout: {
     covers:
-      'a try, a wait that times out and waits that are cancelled, behind a holder that has another caller and learns of a revocation long before its release',
+      'a try, a wait that times out and waits that are cancelled, behind a holder that only sleeps, and its next caller',
     run: locks({
       a: async (caller) => {
         const lock = caller.mutex('till');
         const hold = caller.untilDone(async () => {
           const record = await caller.acquire(lock, 'exclusive');
-          await sleep(700);
+          await sleep(LONG_SLEEP);
           await caller.recorder.release(record);
         });
         await Promise.all([hold, sleep(WORK).then(() => caller.once(lock, 'exclusive'))]);
