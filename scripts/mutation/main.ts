@@ -20,7 +20,7 @@ import { trackedFiles } from './tracked-files.js';
 import { type Finder, MutationSearch } from './search.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-/** The files that keep the rules in CONTRIBUTING.md. */
+/** The recipes, and the files of the client that keep a rule of CONTRIBUTING.md. */
 const DEFAULT_FILES = [
   'lib/recipes',
   'lib/client/*session*.ts',
@@ -36,8 +36,8 @@ const INTERRUPTED = 130;
 const options = readOptions({
   name: 'mutation',
   about: `Changes the library in one small place at a time, as StrykerJS does, and counts which changes are found: first by the
-tests of npm test that run the source, then by npm run explore, then by npm run simulate within a minute. The mutation score is the
-share of the changes that one of them finds, without those that are known to be equivalent.
+tests of npm test that run the source, then by npm run explore, then by npm run simulate within two minutes. The mutation score is
+the share of the changes that one of them finds, without those that are known to be equivalent.
 
 The exit code is 0 if all changes are found, 1 if one survives, and 2 for a wrong option.`,
   options: {

@@ -9,8 +9,8 @@ import { TestedCopy } from './tested-copy.js';
 /** What has found a change. */
 export type Finder = 'tests' | 'explore' | 'seeds';
 
-/** Minutes of seeds for each change: 100 seeds or more on two cores. */
-const MINUTES_OF_SEEDS = 1;
+/** Minutes of seeds for each change: about 100 seeds on two cores. */
+const MINUTES_OF_SEEDS = 2;
 
 /** Searches for what finds a change, the quickest first. */
 export class MutationSearch {

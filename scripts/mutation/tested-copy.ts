@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { trackedFiles } from './tracked-files.js';
 
@@ -27,7 +27,6 @@ export class TestedCopy {
     for (const file of trackedFiles(root)) {
       cpSync(join(root, file), join(this.#directory, file), { recursive: true });
     }
-    mkdirSync(this.#directory, { recursive: true });
     for (const built of ['dist', 'node_modules']) {
       symlinkSync(join(root, built), join(this.#directory, built));
     }
