@@ -28,7 +28,6 @@ const PARTS: readonly NightlyPart[] = [
     command: 'npm run explore -- --pairs --scenario mutex,handover --minutes 120',
   },
   { name: 'mutants', command: 'npm run simulate -- --mutants' },
-  { name: 'mutation', command: 'npm run mutation -- --sample 100 --minutes 120' },
   ...(['wire', 'native'] as const).map((transport) => ({
     name: `chaos-${transport}`,
     command: `npm run chaos -- --server ensemble --transport ${transport} --minutes 10`,
