@@ -12,6 +12,7 @@ import { SessionWatchers, type Watcher, Watches } from './watches.js';
 import {
   initialNodes,
   KeeperError,
+  listChildren,
   nameOf,
   newZnode,
   parentOf,
@@ -79,11 +80,11 @@ export class DataTree {
     const { kind, data, ttl } = creation;
     const owner = kind === 'ephemeral' ? caller.session : 0n;
     const node = newZnode({ kind, data, acl, owner, ttl }, at);
-    const { created, pzxid } = parent;
+    const { created, pzxid, buckets } = parent;
     this.#insert(path, node, parent);
     this.#multi?.undo.push(() => {
       this.#detach(path, node, parent);
-      Object.assign(parent, { created, pzxid });
+      Object.assign(parent, { created, pzxid, buckets });
     });
     if (created < LAST_SEQUENCE) {
       parent.created++;
@@ -188,7 +189,7 @@ export class DataTree {
     const node = this.#node(path);
     authorize(node, Permission.read, caller);
     if (watcher) this.childWatches.add(path, watcher);
-    return { children: [...node.children], stat: statOf(node) };
+    return { children: listChildren(node), stat: statOf(node) };
   }
 
   getAcl(path: string, caller: Caller): { acl: readonly Acl[]; stat: Stat } {
@@ -261,6 +262,7 @@ export class DataTree {
 
   #insert(path: string, node: Znode, parent: Znode): void {
     parent.children.add(nameOf(path));
+    if (parent.children.size > parent.buckets * 0.75) parent.buckets *= 2;
     this.nodes.set(path, node);
     this.#index(path, node);
   }

@@ -26,6 +26,8 @@ export interface Znode {
   acl: readonly Acl[];
   /** Their names, without the path. */
   readonly children: Set<string>;
+  /** The size of the hash table in which the real server has the children: it doubles with them, and never shrinks. */
+  buckets: number;
   /** The session of an ephemeral node; otherwise 0. */
   readonly owner: bigint;
   /** Milliseconds after which an unchanged, childless node of kind `ttl` is reaped. */
@@ -50,6 +52,7 @@ export function newZnode(
   return {
     ...fields,
     children: new Set(),
+    buckets: 8,
     czxid: at.zxid,
     mzxid: at.zxid,
     pzxid: at.zxid,
@@ -77,6 +80,24 @@ export function statOf(node: Znode): Stat {
     numChildren,
     pzxid: node.pzxid,
   };
+}
+
+/**
+ * Returns the names of the children in the order of the real server, a Java `HashSet`. It looks random, so that a client
+ * that forgets to sort fails here too.
+ */
+export function listChildren({ children, buckets }: Znode): string[] {
+  return [...children]
+    .map((name) => ({ name, bucket: javaHash(name) & (buckets - 1) }))
+    .sort((a, b) => a.bucket - b.bucket)
+    .map(({ name }) => name);
+}
+
+/** Returns the hash of a string in Java's `HashMap`. */
+function javaHash(text: string): number {
+  let hash = 0;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash, 31) + text.charCodeAt(i);
+  return hash ^ (hash >>> 16);
 }
 
 /** Returns the znodes that a server has from the start. */

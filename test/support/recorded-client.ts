@@ -107,8 +107,8 @@ class RecordedConnection {
     return {
       ...rest,
       ...(stat && { stat: this.recorder.stat(stat) }),
-      // The real server lists children in the order of its hash tables, which no client may rely
-      // on.
+      // The order is that of a hash table. Here, a failed multi may change the order of children
+      // with equal hashes.
       ...(children && { children: children.toSorted() }),
       ...(ephemerals && { ephemerals: ephemerals.toSorted() }),
       ...(clientInfo && {

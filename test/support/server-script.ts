@@ -66,6 +66,16 @@ export const scenarios: Record<string, Scenario> = {
     await zk.children2('/s');
   },
 
+  'lists children by the hashes of their names': async (server) => {
+    const zk = await server.connect('a');
+    await zk.create('/h');
+    for (let i = 0; i < 20; i++) await zk.create('/h/lock-', { flags: sequential });
+    for (let i = 0; i < 15; i++) await zk.delete(`/h/lock-${String(i).padStart(10, '0')}`);
+    await zk.create('/h/é漢');
+    const body = await zk.children('/h');
+    server.note('order', body?.children);
+  },
+
   'rejects invalid paths, flags and times to live': async (server) => {
     const zk = await server.connect('a');
     await zk.create('/v');

@@ -74,6 +74,18 @@ describe('The data tree', () => {
     expect(f.tree.ephemerals).toEqual(new Map([[2n, new Set(['/theirs'])]]));
   });
 
+  // The order is that of ZooKeeper 3.8.
+  test('lists children in ZooKeeper’s order, and not in that of their creation', () => {
+    const f = new Fixture();
+    f.create('/q');
+    const numbers = () =>
+      f.tree.getChildren('/q', caller).children.map((name) => Number(name.slice('lock-'.length)));
+    for (let i = 0; i < 14; i++) f.create('/q/lock-', 'persistent', true);
+    expect(numbers()).toEqual([9, 8, 7, 6, 1, 12, 0, 11, 10, 5, 4, 3, 2, 13]);
+    for (const i of [0, 1, 2, 3, 4, 5, 6, 7]) f.delete(`/q/lock-000000000${i}`);
+    expect(numbers()).toEqual([9, 8, 12, 11, 10, 13]);
+  });
+
   test('notifies a watcher of a deletion once, then the watcher of the parent', () => {
     const f = new Fixture();
     const { seen, watcher } = recorder();
