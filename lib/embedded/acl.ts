@@ -12,15 +12,19 @@ export interface Identity {
 /** The identity that every ACL admits. */
 export const SUPER: Identity = { scheme: 'super', id: '' };
 
+const ONE_COLON = /^[^:]*:[^:]*$/;
+
 /** Adds the identities that the credentials prove. Returns false if they are of no scheme that clients can use. */
 export function authenticate(
   identities: Identity[],
   scheme: string | null,
   credentials: Uint8Array | null,
+  { hasKeeperAcls }: ServerProfile,
   superDigest = '',
 ): boolean {
-  if (scheme === 'ip') return true;
+  if (scheme === 'ip') return !hasKeeperAcls;
   if (scheme !== 'digest' || !credentials) return false;
+  if (hasKeeperAcls && !ONE_COLON.test(Buffer.from(credentials).toString())) return false;
   const proved = digestIdentity(credentials);
   if (!identities.some(({ id }) => id === proved.id)) identities.push(proved);
   if (proved.id === superDigest && !identities.includes(SUPER)) identities.push(SUPER);
@@ -43,20 +47,18 @@ export function userOf({ scheme, id }: Identity): string {
 export function resolveAcl(
   acl: readonly AclEntry[],
   caller: readonly Identity[],
-  { acceptsIncompleteAcls }: ServerProfile,
+  { hasKeeperAcls }: ServerProfile,
 ): readonly Acl[] {
-  if (acceptsIncompleteAcls && acl.length === 0) return OPEN_ACL;
+  if (hasKeeperAcls && acl.length === 0) return OPEN_ACL;
   const resolved: Acl[] = [];
   for (const entry of withoutDuplicates(acl)) {
     if (entry.scheme === 'auth') {
       const proved = caller.filter(({ scheme }) => scheme === 'digest');
-      if (proved.length === 0) throw new KeeperError(ErrorCode.invalidAcl);
+      if (proved.length === 0 && !hasKeeperAcls) throw new KeeperError(ErrorCode.invalidAcl);
       resolved.push(...proved.map((identity) => ({ perms: entry.perms, ...identity })));
-    } else if (acceptsIncompleteAcls && entry.scheme !== 'world' && entry.scheme !== 'digest') {
-      continue;
-    } else if (isValid(entry)) {
+    } else if (isValid(entry, hasKeeperAcls)) {
       resolved.push(entry);
-    } else {
+    } else if (!hasKeeperAcls || entry.scheme === 'digest') {
       throw new KeeperError(ErrorCode.invalidAcl);
     }
   }
@@ -99,14 +101,15 @@ function refuseComparedNulls(acl: readonly AclEntry[]): void {
   }
 }
 
-function isValid(entry: AclEntry): entry is Acl {
+function isValid(entry: AclEntry, hasKeeperAcls: boolean): entry is Acl {
   const { scheme, id } = entry;
+  if (hasKeeperAcls && scheme === 'ip') return false;
   if (scheme !== 'world' && scheme !== 'digest' && scheme !== 'ip') return false;
   if (id === null) throw new ProtocolError(`a null id of the scheme ${scheme}`);
   if (scheme === 'world') return id === 'anyone';
   if (scheme === 'ip') return parseNetwork(id) !== undefined;
   // Java's split: trailing empty parts do not count.
-  return /^[^:]*:[^:]+:*$/.test(id);
+  return (hasKeeperAcls ? ONE_COLON : /^[^:]*:[^:]+:*$/).test(id);
 }
 
 function matches(identity: Identity, entry: Acl): boolean {

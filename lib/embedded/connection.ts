@@ -258,9 +258,10 @@ export class Connection implements Watcher {
 
   #authenticate(request: RequestHeader, body: Reader): void {
     const { scheme, auth } = AuthPacket.read(body);
-    const isOk = authenticate(this.#identities, scheme, auth, this.host.superDigest);
+    const { profile, superDigest } = this.host;
+    const isOk = authenticate(this.#identities, scheme, auth, profile, superDigest);
     this.#reply(request, isOk ? ErrorCode.ok : ErrorCode.authFailed, 0);
-    if (!isOk && this.host.profile.closesOnAuthFailure) this.#end();
+    if (!isOk && profile.closesOnAuthFailure) this.#end();
   }
 
   /** A real server without SASL replies to a token with null and keeps the connection open. */

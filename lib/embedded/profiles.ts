@@ -62,8 +62,11 @@ export interface ServerProfile {
   /** Whether the creation of a sequential node notifies the watchers of its path without the sequence number. */
   readonly notifiesRequestedPath: boolean;
 
-  /** Whether an empty ACL admits everybody, and entries of unknown schemes are dropped. */
-  readonly acceptsIncompleteAcls: boolean;
+  /**
+   * Whether ACLs are those of ClickHouse Keeper: an empty one admits everybody, entries of unknown schemes are dropped, a
+   * digest has exactly one colon, and clients cannot authenticate in another way.
+   */
+  readonly hasKeeperAcls: boolean;
   /** Whether a reader without admin permission sees the users of an ACL without their hashes. */
   readonly hidesHashes: boolean;
   /** Whether wrong credentials end the connection. */
@@ -113,7 +116,7 @@ const zookeeper: ServerProfile = {
   hidesEvents: true,
   mergesDeletedEvents: true,
   notifiesRequestedPath: false,
-  acceptsIncompleteAcls: false,
+  hasKeeperAcls: false,
   hidesHashes: true,
   closesOnAuthFailure: true,
   systemNodes: new Map([
@@ -147,7 +150,7 @@ const raftBased: ServerProfile = {
   hidesEvents: false,
   mergesDeletedEvents: false,
   notifiesRequestedPath: true,
-  acceptsIncompleteAcls: true,
+  hasKeeperAcls: true,
   hidesHashes: false,
   closesOnAuthFailure: false,
   fourLetterWords: 'conf cons crst dirs envi isro mntr ruok srst srvr stat wchs'.split(' '),

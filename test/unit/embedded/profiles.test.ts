@@ -349,6 +349,14 @@ function createWith(client: RawClient, path: string, acl: ValueOf<typeof CreateR
   return client.request(OpCode.create, CreateRequest, request, PathResponse);
 }
 
+const KEEPER_REFUSALS = {
+  ip: ErrorCode.authFailed,
+  none: ErrorCode.authFailed,
+  two: ErrorCode.authFailed,
+  colons: ErrorCode.invalidAcl,
+  auth: 0,
+};
+
 describe('An ACL', () => {
   test.each<[EmbeddedServerKind, object]>([
     ['zookeeper', { empty: ErrorCode.invalidAcl, err: 0, results: [0, ErrorCode.noAuth] }],
@@ -383,6 +391,23 @@ describe('An ACL', () => {
       expect(body!.acl).toEqual(OPEN);
     },
   );
+
+  test.each<[EmbeddedServerKind, object]>([
+    ['zookeeper', { ip: 0, none: 0, two: 0, colons: 0, auth: ErrorCode.invalidAcl }],
+    ['clickhouse-keeper', KEEPER_REFUSALS],
+    ['raftkeeper', KEEPER_REFUSALS],
+  ])('of %s and its credentials have digests with one colon: %j', async (kind, expected) => {
+    const [client] = await connect(kind);
+    const ip = (await authenticate(client, '', 'ip')).err;
+    const auth = [{ perms: 31, scheme: 'auth', id: '' }, ...OPEN];
+    expect({
+      ip,
+      auth: (await createWith(client, '/auth', auth)).err,
+      colons: (await createWith(client, '/d', [{ perms: 31, scheme: 'digest', id: 'u:h:' }])).err,
+      none: (await authenticate(client, 'user')).err,
+      two: (await authenticate(client, 'user:pass:word')).err,
+    }).toEqual(expected);
+  });
 });
 
 describe('Other servers are recognised', () => {
