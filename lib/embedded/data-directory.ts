@@ -24,13 +24,11 @@ import type { LoggedWrite, SavedStore, TransactionLog } from './store.js';
 import { KeeperError } from './znode.js';
 
 /** The first bytes of a snapshot: the format of both files. */
-const FORMAT = Buffer.from('nestjs-zookeeper data 1\n');
+const FORMAT = Buffer.from('nestjs-zookeeper data 2\n');
 /** Bytes of the log after which a snapshot is written and the log is emptied. */
 const MAX_LOG = 64 << 20;
-/** Bytes. A record has at most one frame. */
-const MAX_RECORD = 2 << 20;
-/** Bytes of the length and the checksum of a record. */
-const HEADER = 8;
+/** Bytes of the length of a record, its checksum, and a checksum of these two and of the header before. */
+const HEADER = 12;
 /** Milliseconds after a write until the log is flushed to the disk. */
 const FLUSH_DELAY = 1_000;
 /** More zxids than a crash of the machine can remove from the log: a start skips them, so that no zxid is used twice. */
@@ -38,8 +36,7 @@ const ZXID_RESERVE = 2 ** 20;
 
 type LogRecord = readonly [at: Transaction, write: LoggedWrite];
 
-/** The content of a snapshot. If it has no kind, a server that copied ZooKeeper has written it. */
-type Snapshot = SavedStore & { readonly kind?: EmbeddedServerKind };
+type Snapshot = SavedStore & { readonly kind: EmbeddedServerKind };
 
 /** The data directory cannot be used. The message names the file and the reason. */
 export class DataDirectoryError extends Error {}
@@ -57,6 +54,8 @@ export class DataDirectory implements TransactionLog {
   readonly #snapshotFile: string;
   /** Bytes of the log. */
   #logSize = 0;
+  /** The last checksum in the log. */
+  #chain = 0;
   #flushTimer: NodeJS.Timeout | undefined;
   #flushed: Promise<void> = Promise.resolve();
 
@@ -134,6 +133,8 @@ export class DataDirectory implements TransactionLog {
       const record = Buffer.allocUnsafe(HEADER + payload.length);
       record.writeUInt32BE(payload.length, 0);
       record.writeUInt32BE(crc32(payload), 4);
+      this.#chain = crc32(record.subarray(0, 8), this.#chain);
+      record.writeUInt32BE(this.#chain, 8);
       record.set(payload, HEADER);
       for (let written = 0; written < record.length;) {
         const length = writeSync(
@@ -192,7 +193,7 @@ export class DataDirectory implements TransactionLog {
       content.readUInt32BE(FORMAT.length) === crc32(payload);
     if (!isWhole) throw new Error(`${this.#snapshotFile} is corrupt`);
     const snapshot = deserialize(payload) as Snapshot;
-    const { kind = 'zookeeper' } = snapshot;
+    const { kind } = snapshot;
     if (kind === this.kind) return snapshot;
     throw new Error(
       `a server with --server ${kind} has written it, and this one has --server ${this.kind}: use --server ${kind}, or another directory with --data`,
@@ -206,12 +207,14 @@ export class DataDirectory implements TransactionLog {
     if (log.length > 0 && !existsSync(this.#snapshotFile)) {
       throw new Error(`${this.#snapshotFile} is missing`);
     }
+    let chain = 0;
     for (let at = 0; at < log.length;) {
       const rest = log.subarray(at);
-      const length = rest.length < HEADER ? 0 : rest.readUInt32BE(0);
+      chain = crc32(rest.subarray(0, 8), chain);
+      const hasHeader = rest.length >= HEADER && rest.readUInt32BE(8) === chain;
+      const length = hasHeader ? rest.readUInt32BE(0) : 0;
       const payload = rest.subarray(HEADER, HEADER + length);
-      const isWhole = length > 0 && payload.length === length;
-      if (isWhole && crc32(payload) === rest.readUInt32BE(4)) {
+      if (hasHeader && payload.length === length && crc32(payload) === rest.readUInt32BE(4)) {
         replay(deserialize(payload) as LogRecord);
         at += HEADER + length;
       } else if (isInterrupted(rest, length)) {
@@ -240,15 +243,18 @@ export class DataDirectory implements TransactionLog {
     flushDirectory(this.path);
     ftruncateSync(this.log.fd, 0);
     this.#logSize = 0;
+    this.#chain = 0;
   }
 }
 
 /**
  * Returns whether the rest of the log, which does not begin with a whole record, is one record whose write was interrupted.
  * After a crash of the machine, its end may be zeros, and zeros may follow it.
+ *
+ * @param length of the record; 0 if its header is not whole
  */
 function isInterrupted(rest: Buffer, length: number): boolean {
-  return length <= MAX_RECORD && rest.subarray(HEADER + length).every((byte) => byte === 0);
+  return rest.subarray(HEADER + length).every((byte) => byte === 0);
 }
 
 /** Applies a write again. */

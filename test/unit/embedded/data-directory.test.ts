@@ -87,22 +87,22 @@ function ignoredBytes({ warnings }: DataDirectory): number {
   return Number(found?.[1] ?? 0);
 }
 
-function recordOf(content: [Transaction, LoggedWrite]): Buffer {
+/** @param before the header of the record before */
+function recordOf(content: [Transaction, LoggedWrite], before: Buffer): Buffer {
   const payload = serialize(content);
-  const header = Buffer.alloc(8);
+  const header = Buffer.alloc(12);
   header.writeUInt32BE(payload.length, 0);
   header.writeUInt32BE(crc32(payload), 4);
+  header.writeUInt32BE(crc32(header.subarray(0, 8), before.readUInt32BE(8)), 8);
   return Buffer.concat([header, payload]);
 }
 
-type Snapshot = SavedStore & { readonly kind?: EmbeddedServerKind };
-
 /** Changes the content of the snapshot in a data directory. */
-function changeSnapshot(path: string, change: (snapshot: Snapshot) => object): void {
+function changeSnapshot(path: string, change: (snapshot: SavedStore) => object): void {
   const file = join(path, 'snapshot');
   const content = readFileSync(file);
   const format = content.subarray(0, content.indexOf('\n') + 1);
-  const snapshot = deserialize(content.subarray(format.length + 4)) as Snapshot;
+  const snapshot = deserialize(content.subarray(format.length + 4)) as SavedStore;
   const payload = serialize(change(snapshot));
   const checksum = Buffer.alloc(4);
   checksum.writeUInt32BE(crc32(payload));
@@ -266,14 +266,11 @@ describe('The data directory of a server', () => {
     it('warns about a write that cannot be applied, and applies the others', async () => {
       const log = readFileSync(join(path, 'log'));
       const [, start, end] = sizes;
-      const last = deserialize(log.subarray(start! + 8)) as [Transaction, LoggedWrite];
+      const last = deserialize(log.subarray(start! + 12)) as [Transaction, LoggedWrite];
       const zxid = last[0].zxid + 1;
-      const records = [
-        log,
-        recordOf([{ zxid, time: 0 }, { reaped: '/missing' }]),
-        recordOf([{ zxid: zxid + 1, time: 0 }, { reaped: '/b' }]),
-      ];
-      writeFileSync(join(path, 'log'), Buffer.concat(records));
+      const wrong = recordOf([{ zxid, time: 0 }, { reaped: '/missing' }], log.subarray(start));
+      const right = recordOf([{ zxid: zxid + 1, time: 0 }, { reaped: '/b' }], wrong);
+      writeFileSync(join(path, 'log'), Buffer.concat([log, wrong, right]));
       const { saved, warnings } = await open(path);
       expect(warnings).toEqual([expect.stringContaining(`write 0x${zxid.toString(16)} again: `)]);
       expect([...saved.nodes.keys()]).toContain('/a');
@@ -284,16 +281,26 @@ describe('The data directory of a server', () => {
     it('rejects a record that is corrupt before others', async () => {
       const [opened, oneCreate] = sizes;
       const log = readFileSync(join(path, 'log'));
-      // The first byte of the length, the checksum, and some of the record.
-      for (const at of [opened!, opened! + 4, opened! + 20, oneCreate! - 1]) {
+      // The bytes of the length, the checksums, and some of the record.
+      for (const offset of [0, 1, 2, 3, 4, 8, 20, oneCreate! - opened! - 1]) {
         const wrong = Buffer.from(log);
-        wrong[at]! ^= 0x40;
-        writeFileSync(join(path, 'log'), wrong);
-        await expect(open(path)).rejects.toThrow(
-          `cannot use the data directory ${path}: ${path}/log is corrupt at byte ${opened}`,
-        );
+        wrong[opened! + offset]! ^= 0x10;
+        await expectCorrupt(wrong);
       }
     });
+
+    it('rejects a log from whose middle a record was removed', async () => {
+      const [opened, oneCreate] = sizes;
+      const log = readFileSync(join(path, 'log'));
+      await expectCorrupt(Buffer.concat([log.subarray(0, opened), log.subarray(oneCreate)]));
+    });
+
+    async function expectCorrupt(log: Buffer): Promise<void> {
+      writeFileSync(join(path, 'log'), log);
+      await expect(open(path)).rejects.toThrow(
+        `cannot use the data directory ${path}: ${path}/log is corrupt at byte ${sizes[0]}`,
+      );
+    }
 
     it('rejects a corrupt snapshot, and a log without a snapshot', async () => {
       const file = join(path, 'snapshot');
@@ -327,16 +334,6 @@ describe('The data directory of a server', () => {
         await (await DataDirectory.open(path(), fail, written)).close();
         rmSync(path(), { recursive: true });
       }
-    });
-
-    it('is one of ZooKeeper if its snapshot has no kind', async () => {
-      await (await DataDirectory.open(path(), fail, 'zookeeper')).close();
-      changeSnapshot(path(), ({ kind, ...older }) => {
-        expect(kind).toBe('zookeeper');
-        return older;
-      });
-      await expect(open(path(), 'raftkeeper')).rejects.toThrow(refusal('zookeeper', 'raftkeeper'));
-      await open(path());
     });
 
     function fail(error: Error): never {
