@@ -1,19 +1,19 @@
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { DataDirectory, DataDirectoryError } from '../embedded/data-directory.js';
-import { connectStringOf, resolveOptions } from '../embedded/options.js';
+import {
+  connectStringOf,
+  type EmbeddedZooKeeperOptions,
+  resolveOptions,
+  type ServerOptions,
+} from '../embedded/options.js';
 import { PROFILES, type EmbeddedServerKind } from '../embedded/profiles.js';
 import { ZooKeeperServer } from '../embedded/server.js';
 import { readDuration } from './durations.js';
-import { ExitCode, Failure } from './exit-codes.js';
+import { ExitCode, Failure, UsageError } from './exit-codes.js';
 import { onStopSignal } from './signals.js';
 
-interface Options {
-  readonly port: number;
-  readonly host: string;
-  /** Milliseconds. */
-  readonly tickTime: number;
-  readonly server: EmbeddedServerKind;
+interface Options extends EmbeddedZooKeeperOptions {
   readonly data?: string;
   readonly json?: boolean;
 }
@@ -31,7 +31,6 @@ export function addServerCommand(program: Command): void {
     .option(
       '--host <address>',
       'the address to listen on; with the default only this machine can connect',
-      readHost,
       '127.0.0.1',
     )
     .addOption(
@@ -40,8 +39,23 @@ export function addServerCommand(program: Command): void {
         'sessions expire at whole ticks; the minimum session timeout is 2 ticks',
       )
         .default(2_000, '2s')
-        .argParser(readTickTime),
+        .argParser(readDuration),
     )
+    .option(
+      '--min-session-timeout <duration>',
+      'the minimum session timeout (default: 2 ticks)',
+      readDuration,
+    )
+    .option(
+      '--max-session-timeout <duration>',
+      'the maximum session timeout (default: 20 ticks, but at least 1m)',
+      readDuration,
+    )
+    .option(
+      '--four-letter-words <words...>',
+      "the four-letter words that are answered; '*' stands for all (default: those of the copied server)",
+    )
+    .option('--super-digest <user:hash>', 'the user who passes every ACL, as a digest ACL names it')
     .addOption(
       new Option('--server <kind>', 'the server whose behaviour it copies')
         .choices(Object.keys(PROFILES))
@@ -57,19 +71,19 @@ export function addServerCommand(program: Command): void {
 }
 
 /** The commands, except `doctor`, refuse to connect to RaftKeeper. */
-function nextStep(server: Options['server']): string {
+function nextStep(server: EmbeddedServerKind): string {
   return server === 'raftkeeper'
     ? 'To see what is unsafe there: npx nestjs-zookeeper doctor'
     : 'To list the locks: npx nestjs-zookeeper locks';
 }
 
 /** Resolves when a signal has stopped the server. A second signal ends the process at once. */
-async function runServer(options: Options): Promise<void> {
-  const { json, host, tickTime } = options;
-  const settings = resolveOptions({ port: options.port, host, tickTime, server: options.server });
+async function runServer({ json, data: directory, ...options }: Options): Promise<void> {
+  const settings = settingsOf(options);
+  const { host, server: kind } = settings;
   const stopped = new Promise<void>((resolve) => onStopSignal(() => resolve()));
-  const path = options.data === undefined ? null : resolve(options.data);
-  const data = path === null ? undefined : await openData(path, options.server);
+  const path = directory === undefined ? null : resolve(directory);
+  const data = path === null ? undefined : await openData(path, kind);
   try {
     const server = new ZooKeeperServer(settings, data?.saved, data);
     const port = await listen(server);
@@ -77,7 +91,7 @@ async function runServer(options: Options): Promise<void> {
     const started = json
       ? JSON.stringify({ host, port, connectString, data: path })
       : `ZooKeeper protocol on ${host}:${port} — connectString: '${connectString}'
-${nextStep(options.server)} --zookeeper ${connectString}`;
+${nextStep(kind)} --zookeeper ${connectString}`;
     process.stdout.write(`${started}\n`);
     process.stderr.write(
       `Not for production: one process without replication. ${guarantee(path)}\n`,
@@ -86,6 +100,21 @@ ${nextStep(options.server)} --zookeeper ${connectString}`;
     await server.close();
   } finally {
     await data?.close();
+  }
+}
+
+/** Checks the options. An error names the option of the command line. */
+function settingsOf(options: EmbeddedZooKeeperOptions): ServerOptions {
+  try {
+    return resolveOptions(options);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new UsageError(
+      message.replace(
+        /^EmbeddedZooKeeper: (\w+)/,
+        (_, name: string) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`,
+      ),
+    );
   }
 }
 
@@ -132,18 +161,7 @@ function readPort(text: string): number {
   return port;
 }
 
-function readHost(text: string): string {
-  if (text === '') throw new InvalidArgumentError('It must be an address to listen on.');
-  return text;
-}
-
 function readDirectory(text: string): string {
   if (text === '') throw new InvalidArgumentError('It must be a directory.');
   return text;
-}
-
-function readTickTime(text: string): number {
-  const tickTime = readDuration(text);
-  if (Number.isInteger(tickTime) && tickTime >= 10 && tickTime <= 60_000) return tickTime;
-  throw new InvalidArgumentError('It must be whole milliseconds, from 10ms to 1m.');
 }

@@ -1,9 +1,19 @@
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import net from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { ZkClient } from 'nestjs-zookeeper';
 import { Mutex } from 'nestjs-zookeeper/recipes';
+import {
+  AuthPacket,
+  CreateRequest,
+  ErrorCode,
+  OpCode,
+  ReadRequest,
+  Xid,
+} from '../../lib/protocol/index.js';
 import { RawClient } from '../support/raw-client.js';
+import { OPEN } from '../support/raw-requests.js';
 import { fourLetterWord } from '../support/real-zookeeper.js';
 import { useServerCommand } from '../support/server-command.js';
 
@@ -55,6 +65,27 @@ describe('nestjs-zookeeper server', () => {
       return client.session.timeout;
     });
     expect(await Promise.all(timeouts)).toEqual([4_000, 200]);
+  });
+
+  it('has session limits, four-letter words and a superuser of its options', async () => {
+    const limits = ['--min-session-timeout', '1s', '--max-session-timeout', '1500ms'];
+    const hash = createHash('sha1').update('super:secret').digest('base64');
+    const { started } = start(
+      ...['--port', '0', '--json', ...limits, '--super-digest', `super:${hash}`],
+      ...['--four-letter-words', 'envi', 'mntr'],
+    );
+    const { port } = await started;
+    const client = await RawClient.connect({ port, timeout: 1 });
+    expect(client.session.timeout).toBe(1_000);
+    expect(await fourLetterWord(port, 'envi')).toContain('zookeeper.version=');
+    expect(await fourLetterWord(port, 'ruok')).toContain('not in the whitelist');
+    const closed = { path: '/closed', data: null, acl: [{ ...OPEN[0]!, perms: 0 }], flags: 0 };
+    await client.request(OpCode.create, CreateRequest, closed);
+    const reading = () => client.request(OpCode.getData, ReadRequest, { ...closed, watch: false });
+    expect((await reading()).err).toBe(ErrorCode.noAuth);
+    const packet = { type: 0, scheme: 'digest', auth: Buffer.from('super:secret') };
+    await client.request(OpCode.auth, AuthPacket, packet, undefined, Xid.auth);
+    expect((await reading()).err).toBe(0);
   });
 
   it('copies another server with --server, and names a command that connects to it', async () => {
