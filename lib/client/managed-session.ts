@@ -127,7 +127,12 @@ export abstract class ManagedSession {
   listener(): TransportListener {
     return {
       onWatch: (event, path) => this.watches.fire(event, path),
-      onDown: (reason) => this.#onDown(reason),
+      onDown: (reason, violation) =>
+        this.#onDown(
+          reason,
+          violation &&
+            `closed its connection to ${this.#transport?.server}, because it got ${violation.message}`,
+        ),
     };
   }
 

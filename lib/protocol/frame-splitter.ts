@@ -9,7 +9,8 @@ export class FrameSplitter {
   #offset = 0;
   #available = 0;
 
-  constructor(private readonly maxLength = MAX_FRAME_LENGTH) {}
+  /** @param maxLength bytes; may change between two frames */
+  constructor(public maxLength = MAX_FRAME_LENGTH) {}
 
   push(chunk: Buffer): void {
     this.#chunks.push(chunk);

@@ -40,8 +40,10 @@ export interface TransportListener {
   /**
    * Called once when the transport ends, unless close() or destroy() was called before. Unanswered
    * requests fail right after it, so a caller whose request failed finds the connection already down.
+   *
+   * @param violation the client ended the connection, because the server violated the protocol
    */
-  onDown(reason: DownReason): void;
+  onDown(reason: DownReason, violation?: Error): void;
 }
 
 export interface ConnectRequest {

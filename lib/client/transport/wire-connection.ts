@@ -18,8 +18,13 @@ import { type Frame, RequestQueue } from './request-queue.js';
 import { Group, readMulti, type WireRequest, writeMulti } from './wire-group.js';
 import { type ConnectResponse, NODE_EVENTS, readConnectResponse } from './wire-replies.js';
 
-/** Bytes. ZooKeeper does not limit the list of a znode's children; this limit protects the memory from a broken peer. */
-const MAX_REPLY = 256 * 1024 * 1024;
+/** Bytes. The reply to the handshake has about 40. */
+const MAX_HANDSHAKE = 1024;
+/**
+ * Bytes. ZooKeeper does not limit the list of a znode's children: there is room for 200,000 locks. The limit protects the
+ * memory from a hostile or broken peer.
+ */
+const MAX_REPLY = 16 * 1024 * 1024;
 const LAST_XID = 2 ** 31 - 1;
 /** How long a server may take to confirm the end of a session, milliseconds. */
 const CLOSE_LIMIT = 1000;
@@ -70,7 +75,7 @@ interface Pending extends Frame {
 export class WireConnection {
   /** The latest transaction in any reply. */
   lastZxid = 0;
-  readonly #splitter = new FrameSplitter(MAX_REPLY);
+  readonly #splitter = new FrameSplitter(MAX_HANDSHAKE);
   readonly #writer = new Writer();
   readonly #queue = new RequestQueue();
   /** What was sent and has no reply, in its order. */
@@ -211,6 +216,7 @@ export class WireConnection {
   #onFrame(from: Reader): void {
     if (!this.#connected) {
       this.#connected = true;
+      this.#splitter.maxLength = MAX_REPLY;
       return this.events.connectResponse(readConnectResponse(from));
     }
     const xid = from.int();

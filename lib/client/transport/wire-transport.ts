@@ -3,6 +3,7 @@ import {
   AddWatchMode,
   ErrorCode,
   OpCode,
+  ProtocolError,
   type Reader,
   WatcherType,
   type Writer,
@@ -280,7 +281,8 @@ class WireTransport implements Transport {
     if (phase === 'refused' || phase === 'over') return;
     this.#enter('over');
     this.#connection.drop();
-    if (phase === 'up') this.request.listener.onDown(reason);
+    if (phase === 'up')
+      this.request.listener.onDown(reason, cause instanceof ProtocolError ? cause : undefined);
     else this.reject(this.#connectError(reason, why, cause));
   }
 

@@ -178,6 +178,17 @@ describe('a lost connection', () => {
     expect(await keeper.session()).toBe(session);
   });
 
+  it('is reported with the violation of the protocol that ended it', async () => {
+    const { keeper, transports } = keep();
+    await keeper.start();
+    const reasons: unknown[] = [];
+    keeper.connection.listen(({ reason }) => reasons.push(reason?.message));
+    transports[0].request.listener.onDown('disconnected', new Error('a frame of length -1'));
+    expect(reasons).toEqual([
+      'session 0xa1 closed its connection to zk1:2181, because it got a frame of length -1',
+    ]);
+  });
+
   it('rejects a request only in a later turn of the event loop, so that immediate retries do not starve it', async () => {
     const { keeper, transports } = keep();
     await keeper.start();

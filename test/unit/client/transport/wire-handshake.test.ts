@@ -111,6 +111,11 @@ describe('the handshake of the wire transport', () => {
       (peer) => peer.socket.write('HTTP/1.1 400 Bad Request\r\n'),
       /length 1213486160/,
     ],
+    [
+      'sends a frame that is longer than any reply to a handshake',
+      (peer) => peer.socket.write(Buffer.from([0, 0, 4, 1])),
+      /a frame of length 1025, at most 1024 is allowed/,
+    ],
     ['sends a negative length', (peer) => peer.socket.write(Buffer.alloc(8, 0xff)), /length -1/],
     ['sends a frame that is too short', (peer) => peer.send((to) => to.int(0)), /wanted, 0 left/],
     [
@@ -129,29 +134,19 @@ describe('the handshake of the wire transport', () => {
     expect(ended).toEqual([]);
   });
 
-  test('rejects at its timeout if the reply is never complete, and frees its memory', async () => {
-    const before = process.memoryUsage().arrayBuffers;
+  test('rejects at its timeout if the reply is never complete', async () => {
     const time = new AbortController();
     const { server, attached } = await attach(
       {
         onConnect: ({ socket }) => {
-          const header = Buffer.alloc(4);
-          header.writeInt32BE(200 * 1024 * 1024);
-          socket.write(header);
-          const chunk = Buffer.alloc(1024);
-          let sent = 0;
-          const more = setInterval(() => {
-            socket.write(chunk);
-            if (++sent === 100) time.abort(new Error('time is up'));
-          }, 1);
-          socket.on('close', () => clearInterval(more));
+          socket.write(Buffer.from([0, 0, 4, 0]));
+          time.abort(new Error('time is up'));
         },
       },
       { signal: time.signal },
     );
     await expect(attached).rejects.toThrow('time is up');
     await server.peers[0].closed;
-    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(100 * 1024 * 1024);
   });
 
   test('closes its connection when it is aborted', async () => {

@@ -23,7 +23,8 @@ async function attach(onRequest: Script['onRequest'] = () => {}) {
   const log: string[] = [];
   const listener = {
     onWatch: (event: NodeEvent, path: string) => void log.push(`${event} ${path}`),
-    onDown: (reason: DownReason) => void log.push(`down: ${reason}`),
+    onDown: (reason: DownReason, violation?: Error) =>
+      void log.push(`down: ${reason}`, ...(violation ? [violation.message] : [])),
   };
   const { server, attached } = await attachTo({ onRequest }, { listener });
   const transport = await attached;
@@ -38,6 +39,8 @@ const settled = <T>(ask: (reply: Reply<T>) => boolean) =>
   new Promise<{ code: number; result: T }>((resolve, reject) => {
     if (!ask((code, result) => resolve({ code, result }))) reject(new Error('it never left'));
   });
+
+const lengthError = (length: number) => `a frame of length ${length}, at most 16777216 is allowed`;
 
 describe('a reply', () => {
   test('is decoded as the type of the request demands', async () => {
@@ -96,23 +99,39 @@ describe('a reply', () => {
     expect(result.data.buffer.byteLength).toBeLessThanOrEqual(Buffer.poolSize);
   });
 
-  test.each<[string, (peer: Peer, xid: number) => void]>([
-    ['to another request', (peer, xid) => peer.reply(xid + 1)],
-    ['without a request', (peer) => peer.reply(77)],
-    ['that is shorter than its type', (peer, xid) => peer.reply(xid, (to) => to.int(0))],
+  test.each<[string, string, (peer: Peer, xid: number) => void]>([
+    ['to another request', 'a reply to request 2 instead of 1', (peer, xid) => peer.reply(xid + 1)],
+    ['without a request', 'a reply to request 77 instead of 1', (peer) => peer.reply(77)],
+    [
+      'that is shorter than its type',
+      '8 bytes wanted, 4 left in the frame',
+      (peer, xid) => peer.reply(xid, (to) => to.int(0)),
+    ],
     [
       'with a transaction id above that of any ensemble',
+      `a transaction id of ${2 ** 60}`,
       (peer, xid) => peer.reply(xid, (to) => Stat.write(stat, to), { zxid: 2 ** 60, err: 0 }),
     ],
-    ['without a header', (peer) => peer.send((to) => to.int(1))],
-    ['that is not a frame', (peer) => peer.socket.write(Buffer.alloc(4, 0xff))],
+    [
+      'without a header',
+      '8 bytes wanted, 0 left in the frame',
+      (peer) => peer.send((to) => to.int(1)),
+    ],
+    ['that is not a frame', lengthError(-1), (peer) => peer.socket.write(Buffer.alloc(4, 0xff))],
+    [
+      'of more than 16 MiB',
+      lengthError((16 << 20) + 1),
+      (peer) => peer.socket.write(Buffer.from([1, 0, 0, 1])),
+    ],
   ])(
     '%s breaks the connection, which is reported before the failed requests',
-    async (_, answer) => {
+    async (_, violation, answer) => {
       const { transport, log, noted, peer } = await attach((from, { xid }) => answer(from, xid));
       transport.exists('/', false, noted('first'));
       transport.exists('/', false, noted('second'));
-      await expect.poll(() => log).toEqual(['down: disconnected', 'first: -4', 'second: -4']);
+      await expect
+        .poll(() => log)
+        .toEqual(['down: disconnected', violation, 'first: -4', 'second: -4']);
       await peer.closed;
       expect(transport.exists('/', false, noted('third'))).toBe(false);
       expect(transport.credentials.lastZxid).toBeLessThan(2 ** 53);
