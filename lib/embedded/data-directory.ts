@@ -8,11 +8,12 @@ import {
   openSync,
   readFileSync,
   renameSync,
+  rmSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 import { crc32 } from 'node:zlib';
 import { ProtocolError, Reader, RequestHeader } from '../protocol/index.js';
@@ -33,6 +34,10 @@ const HEADER = 12;
 const FLUSH_DELAY = 1_000;
 /** More zxids than a crash of the machine can remove from the log: a start skips them, so that no zxid is used twice. */
 const ZXID_RESERVE = 2 ** 20;
+/** Readable for this user only, and never an existing link to a file elsewhere. */
+const NEW_FILE = { flag: 'wx', mode: 0o600, flush: true } as const;
+/** Does not open a link either. Windows has no such flag. */
+const LOG_FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0);
 
 type LogRecord = readonly [at: Transaction, write: LoggedWrite];
 
@@ -114,9 +119,9 @@ export class DataDirectory implements TransactionLog {
     let lock: DirectoryLock | undefined;
     let log: FileHandle | undefined;
     try {
-      mkdirSync(path, { recursive: true, mode: 0o700 });
+      makeDirectory(path);
       lock = lockDirectory(path);
-      log = await open(join(path, 'log'), constants.O_RDWR | constants.O_CREAT, 0o600);
+      log = await open(join(path, 'log'), LOG_FLAGS, 0o600);
       return new DataDirectory(path, log, onFailure, lock, kind);
     } catch (cause) {
       await log?.close();
@@ -219,7 +224,7 @@ export class DataDirectory implements TransactionLog {
         at += HEADER + length;
       } else if (isInterrupted(rest, length)) {
         const damaged = `${file}.damaged-${Date.now()}`;
-        writeFileSync(damaged, rest, { flush: true, mode: 0o600 });
+        writeFileSync(damaged, rest, NEW_FILE);
         this.warnings.push(
           `ignored the last ${rest.length} bytes of ${file}, an incomplete record: they are in ${damaged}`,
         );
@@ -238,7 +243,8 @@ export class DataDirectory implements TransactionLog {
     const checksum = Buffer.alloc(4);
     checksum.writeUInt32BE(crc32(payload));
     const content = Buffer.concat([FORMAT, checksum, payload]);
-    writeFileSync(file, content, { flush: true, mode: 0o600 });
+    rmSync(file, { force: true });
+    writeFileSync(file, content, NEW_FILE);
     renameSync(file, this.#snapshotFile);
     flushDirectory(this.path);
     ftruncateSync(this.log.fd, 0);
@@ -273,6 +279,13 @@ function apply(tree: DataTree, at: Transaction, write: LoggedWrite): void {
     // The request failed the first time too, and changed nothing.
     if (!(error instanceof KeeperError || error instanceof ProtocolError)) throw error;
   }
+}
+
+/** Creates a directory and its parents. Node's own function never returns if one cannot be created, such as one below /proc. */
+function makeDirectory(path: string): void {
+  if (existsSync(path)) return;
+  makeDirectory(dirname(path));
+  mkdirSync(path, { mode: 0o700 });
 }
 
 /** Makes the rename of a file in the directory permanent. Windows has no such operation. */

@@ -8,6 +8,7 @@ import fs, {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -357,6 +358,26 @@ describe('The data directory of a server', () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it('writes to no file elsewhere to which somebody has planted a link', async () => {
+    const path = join(root, 'data');
+    const other = join(root, 'other');
+    writeFileSync(other, 'untouched');
+    mkdirSync(path);
+    symlinkSync(other, join(path, 'snapshot.new'));
+    await reopen();
+    rmSync(join(path, 'log'));
+    symlinkSync(other, join(path, 'log'));
+    await expect(open()).rejects.toThrow(`cannot use the data directory ${path}: ELOOP`);
+    expect(readFileSync(other, 'utf8')).toBe('untouched');
+  });
+
+  it('is created with its parents, and refused below a directory that takes no others', async () => {
+    await reopen(join(root, 'a/b/c'));
+    await expect(open('/proc/none/data')).rejects.toThrow(
+      "cannot use the data directory /proc/none/data: ENOENT: no such file or directory, mkdir '/proc/none'",
+    );
   });
 
   it('leaves no other files, and no lock, when it is closed', async () => {
