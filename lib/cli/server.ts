@@ -13,7 +13,11 @@ import { readDuration } from './durations.js';
 import { ExitCode, Failure, UsageError } from './exit-codes.js';
 import { onStopSignal } from './signals.js';
 
+/** ZooKeeper's default for each address. On loopback all clients have one address, and there is no limit. */
+const MAX_CONNECTIONS = 60;
+
 interface Options extends EmbeddedZooKeeperOptions {
+  readonly host: string;
   readonly data?: string;
   readonly json?: boolean;
 }
@@ -79,7 +83,8 @@ function nextStep(server: EmbeddedServerKind): string {
 
 /** Resolves when a signal has stopped the server. A second signal ends the process at once. */
 async function runServer({ json, data: directory, ...options }: Options): Promise<void> {
-  const settings = settingsOf(options);
+  const isOpen = !/^(127\.|::1$|localhost$)/.test(options.host);
+  const settings = settingsOf({ ...options, maxClientCnxns: isOpen ? MAX_CONNECTIONS : 0 });
   const { host, server: kind } = settings;
   const stopped = new Promise<void>((resolve) => onStopSignal(() => resolve()));
   const path = directory === undefined ? null : resolve(directory);
@@ -96,6 +101,11 @@ ${nextStep(kind)} --zookeeper ${connectString}`;
     process.stderr.write(
       `Not for production: one process without replication. ${guarantee(path)}\n`,
     );
+    if (isOpen) {
+      warn(
+        `every machine that reaches ${host} can read and change the znodes, and the connections are not encrypted`,
+      );
+    }
     await stopped;
     await server.close();
   } finally {

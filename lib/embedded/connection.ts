@@ -56,8 +56,8 @@ export interface Traffic {
 
 /** Bytes that a client may leave unread before the server stops processing its requests. */
 const MAX_UNREAD = 1 << 20;
-/** Milliseconds after which an idle connection without a session is closed. */
-const IDLE_TIMEOUT = 10_000;
+/** Milliseconds after which a connection without a session is closed if it is idle, and at its next byte otherwise. */
+const NO_SESSION_TIMEOUT = 10_000;
 
 /** One client's connection. It answers frames in order. */
 export class Connection implements Watcher {
@@ -92,10 +92,12 @@ export class Connection implements Watcher {
       () => this.resume(),
     );
     socket.setNoDelay(true);
-    socket.setTimeout(IDLE_TIMEOUT, () => this.close());
+    socket.setTimeout(NO_SESSION_TIMEOUT, () => this.close());
     socket.on('error', () => this.destroy());
     socket.on('close', () => this.destroy());
     socket.on('data', (chunk: Buffer) => {
+      const age = Date.now() - this.since.getTime();
+      if (!this.session && age > NO_SESSION_TIMEOUT) return this.close();
       this.#splitter.push(chunk);
       this.#processInput();
     });

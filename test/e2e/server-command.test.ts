@@ -100,6 +100,25 @@ describe('nestjs-zookeeper server', () => {
     expect(await fourLetterWord(Number(port), 'srvr')).toMatch(/^RaftKeeper version: /);
   });
 
+  it('warns about a --host that other machines reach, and limits the connections of each', async () => {
+    const server = start(
+      '--port',
+      '0',
+      '--json',
+      '--host',
+      '0.0.0.0',
+      '--four-letter-words',
+      'conf',
+    );
+    const { port } = await server.started;
+    expect(await fourLetterWord(port, 'conf')).toContain('maxClientCnxns=60\n');
+    await expect
+      .poll(() => server.output.err)
+      .toBe(
+        `${WARNING}nestjs-zookeeper: every machine that reaches 0.0.0.0 can read and change the znodes, and the connections are not encrypted\n`,
+      );
+  });
+
   it('closes the connections at a signal, and ends with exit code 0', async () => {
     const server = start('--port', '0', '--json');
     const client = await RawClient.connect({ port: (await server.started).port });

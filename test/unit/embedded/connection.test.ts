@@ -19,4 +19,13 @@ describe('a connection to the embedded server', () => {
     sockets[0]!.emit('timeout');
     await silent.closed;
   });
+
+  it('is closed after 10 s without a session, although bytes arrive', async () => {
+    const slow = await RawClient.open(await server.listen());
+    await vi.waitUntil(() => server.connections.size === 1);
+    const [connection] = server.connections;
+    Object.assign(connection!, { since: new Date(Date.now() - 10_001) });
+    slow.socket.write('\0');
+    await slow.closed;
+  });
 });
