@@ -79,7 +79,7 @@ export class ChildCommand {
   private known: readonly Process[] = [];
 
   /**
-   * @param env added to the environment of this process
+   * @param env added to the environment of this process, which is passed on without the credentials
    * @param grace milliseconds between SIGTERM and SIGKILL
    * @throws Failure if the command cannot be executed; some of these errors reject `ended` instead
    */
@@ -91,7 +91,9 @@ export class ChildCommand {
     // Node opens these streams at the latest when it closes a socket. That makes a pipe non-blocking for the command too,
     // and its writes to a full pipe fail. The start of a child process makes the pipe blocking again.
     void [process.stdout, process.stderr];
-    const options = { detached: this.ownGroup, env: { ...process.env, ...env } };
+    // The command needs no access to the locks.
+    const inherited = { ...process.env, ZOOKEEPER_AUTH: undefined };
+    const options = { detached: this.ownGroup, env: { ...inherited, ...env } };
     const hasShell = existsSync(SHELL);
     // Without a shell there is no watchdog, and the command outlives a kill of this process.
     const watchdog = hasShell ? startWatchdog(grace) : undefined;

@@ -62,6 +62,17 @@ describe('the command of run', () => {
     expect(tokens[1]).toBeGreaterThan(tokens[0]!);
   });
 
+  it('does not get the credentials for the ensemble', async () => {
+    const env = {
+      ZOOKEEPER: server.connectString,
+      ZOOKEEPER_AUTH: 'digest:ops:secret',
+      OTHER: 'passed on',
+    };
+    const script = 'echo "$OTHER" "${ZOOKEEPER_AUTH-unset}"';
+    const { ended } = start(['run', '--lock', server.path('auth'), 'sh', '-c', script], { env });
+    expect(await ended).toEqual({ code: 0, out: 'passed on unset\n', err: '' });
+  });
+
   it('has a documented exit code although the standard error is full', async () => {
     const command = [process.execPath, PROGRAM, 'run', '--lock', 'a', 'true'];
     const { code } = await start.program('sh', ['-c', '"$@" 2>/dev/full', 'sh', ...command], {
