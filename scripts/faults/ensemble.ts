@@ -22,8 +22,12 @@ export class Ensemble {
   /** In the order of their ids. */
   readonly nodes: RealServer[] = [];
 
-  /** The links between each two servers, if there are links. */
-  readonly #links: { readonly ends: readonly [number, number]; readonly link: Link }[] = [];
+  /** The links between each two servers, if there are links: for the requests of followers, and for elections. */
+  readonly #links: {
+    readonly ends: readonly [number, number];
+    readonly quorum: Link;
+    readonly election: Link;
+  }[] = [];
 
   private constructor(private readonly directory: string) {}
 
@@ -95,36 +99,38 @@ export class Ensemble {
     }
   }
 
-  /** Cuts a server off from the other servers until {@link rejoin}; its clients still reach it. */
-  isolate(node: RealServer): void {
-    for (const link of this.#linksOf(node)) link.holdAll();
+  /**
+   * Cuts a server off from the other servers until {@link rejoin}; its clients still reach it. The servers notice it by the
+   * silence of the others. Connections for an election are refused, so that the others elect a leader as early as possible.
+   */
+  async isolate(node: RealServer): Promise<void> {
+    for (const { quorum } of this.#linksOf(node)) quorum.holdAll();
+    await Promise.all(this.#linksOf(node).map(({ election }) => election.down()));
   }
 
-  rejoin(node: RealServer): void {
-    for (const link of this.#linksOf(node)) link.resume();
+  async rejoin(node: RealServer): Promise<void> {
+    for (const { quorum } of this.#linksOf(node)) quorum.resume();
+    await Promise.all(this.#linksOf(node).map(({ election }) => election.up()));
   }
 
   async stop(): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.stop()));
-    for (const { link } of this.#links) link.close();
+    for (const { quorum, election } of this.#links)
+      [quorum, election].forEach((link) => link.close());
     await rm(this.directory, { recursive: true, force: true });
   }
 
   /** Resolves with the ports at which one server reaches the ports of another one; a server reaches itself directly. */
-  #link(from: number, to: number, ports: readonly number[]): Promise<number[]> {
-    return Promise.all(
-      ports.map(async (port) => {
-        if (from === to) return port;
-        const link = await Link.to(port);
-        this.#links.push({ ends: [from, to], link });
-        return link.port;
-      }),
-    );
+  async #link(from: number, to: number, ports: readonly number[]): Promise<readonly number[]> {
+    if (from === to) return ports;
+    const [quorum, election] = await Promise.all([Link.to(ports[0]!), Link.to(ports[1]!)]);
+    this.#links.push({ ends: [from, to], quorum, election });
+    return [quorum.port, election.port];
   }
 
-  #linksOf(node: RealServer): Link[] {
+  #linksOf(node: RealServer) {
     const index = this.nodes.indexOf(node);
-    return this.#links.filter(({ ends }) => ends.includes(index)).map(({ link }) => link);
+    return this.#links.filter(({ ends }) => ends.includes(index));
   }
 
   async #inMode(mode: string): Promise<RealServer[]> {

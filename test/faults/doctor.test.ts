@@ -5,9 +5,7 @@ import { Ensemble } from '../../scripts/faults/ensemble.js';
 import { useCli } from '../support/cli.js';
 import { eventually } from '../support/eventually.js';
 
-/** The servers grant at most 20 ticks. */
 const TICK_TIME = 500;
-const SESSION_TIMEOUT = '10s';
 
 // Three real servers, which are stopped one after the other: the tests depend on their order.
 describe('doctor on an ensemble', () => {
@@ -23,8 +21,10 @@ describe('doctor on an ensemble', () => {
     },
   });
 
-  async function examine(): Promise<{ code: number; report: Report; lines: string }> {
-    const args = ['doctor', '--json', '--session-timeout', SESSION_TIMEOUT];
+  async function examine(
+    sessionTimeout = '10s',
+  ): Promise<{ code: number; report: Report; lines: string }> {
+    const args = ['doctor', '--json', '--session-timeout', sessionTimeout];
     const { code, out, err } = await cli(args).ended;
     expect(err).toBe('');
     const report = JSON.parse(out) as Report;
@@ -70,8 +70,14 @@ describe('doctor on an ensemble', () => {
     expect(await znodes()).toEqual(before);
   });
 
+  it('finds a limit if the session timeout is shorter than eight ticks', async () => {
+    const { report } = await examine('3s');
+    const advice = expect.stringContaining('request 4 s');
+    expect(of(report, 'server')).toMatchObject(Array(3).fill({ status: 'limit', advice }));
+  });
+
   it('finds a limit if the connect string names one of three servers', async () => {
-    const args = ['doctor', '--json', '--session-timeout', SESSION_TIMEOUT];
+    const args = ['doctor', '--json', '--session-timeout', '10s'];
     const one = `127.0.0.1:${ensemble.ports[0]}`;
     const { code, out } = await cli([...args, '--zookeeper', one]).ended;
     expect(code).toBe(1);

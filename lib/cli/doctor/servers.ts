@@ -11,6 +11,8 @@ import { type Check, showMilliseconds } from './report.js';
 const ROUNDS = 5;
 /** Milliseconds. A median above it is a limit, because each grant waits for it at least once. */
 const SLOW = 500;
+/** How many of the shortest timeouts of a server, of two ticks each, a safe timeout has. See docs/operations/zookeeper.md. */
+const SAFE_TIMEOUTS = 4;
 /** The first version with persistent watches. */
 const OLDEST_VERSION = [3, 6] as const;
 
@@ -30,6 +32,8 @@ export interface ServerFinding {
   readonly advice?: string;
   /** Milliseconds. */
   readonly latency?: { readonly read: number; readonly sync: number };
+  /** The shortest session timeout that a server of an ensemble grants, milliseconds: two ticks by default. */
+  readonly shortestTimeout?: number | undefined;
   /** By the clock of this machine, before and after the connection was made. */
   readonly connected?: readonly [before: number, after: number];
 }
@@ -74,7 +78,9 @@ async function findServer(
     const connected = [before, Date.now()] as const;
     // Also proves that the server accepts requests of clients that have no SASL.
     const latency = await measureLatency(session);
-    return { ...known, session, connected, latency };
+    const inEnsemble = session.kind === 'zookeeper' && srvr?.mode !== 'standalone';
+    const shortestTimeout = inEnsemble ? await shortestTimeoutOf(target, address) : undefined;
+    return { ...known, session, connected, latency, shortestTimeout };
   } catch (error) {
     await session?.close();
     if (target.signal.aborted) return { ...known, failure: 'interrupted' };
@@ -126,6 +132,12 @@ async function measureLatency(session: ProbeSession): Promise<{ read: number; sy
   return { read, sync: await measured(() => session.sync('/')) };
 }
 
+async function shortestTimeoutOf(target: Target, address: Address): Promise<number> {
+  const session = await ProbeSession.open({ ...target, sessionTimeout: 1 }, address);
+  await session.close();
+  return session.timeout;
+}
+
 /** The names of settings. RaftKeeper, a fork of ClickHouse Keeper, and unknown servers count as ClickHouse Keeper. */
 const ZOOKEEPER_SETTINGS = {
   fourLetterWords: '4lw.commands.whitelist',
@@ -166,7 +178,7 @@ export function checkServers(
 }
 
 function checkUsable(server: ServerFinding, requested: number): Check {
-  const { label, srvr, latency, session } = server;
+  const { label, srvr, latency, session, shortestTimeout = 0 } = server;
   const { timeout } = session!;
   const { read, sync } = latency!;
   const limits: string[] = [];
@@ -175,6 +187,12 @@ function checkUsable(server: ServerFinding, requested: number): Check {
     const [setting, direction] = timeout < requested ? [max, 'lowers'] : [min, 'raises'];
     limits.push(
       `the server ${direction} the session timeout of ${showMilliseconds(requested)}: request ${showMilliseconds(timeout)}, or change ${setting} of the servers`,
+    );
+  }
+  const safeTimeout = SAFE_TIMEOUTS * shortestTimeout;
+  if (timeout < safeTimeout) {
+    limits.push(
+      `a partition of the servers may let a lease outlive its session for a moment: request ${showMilliseconds(safeTimeout)}, which are eight ticks, or lower tickTime`,
     );
   }
   if (Math.max(read, sync) > SLOW) {

@@ -146,3 +146,19 @@ it('a pause shorter than the session loses nothing', async () => {
     expect(read, each.process.name).toEqual({ saved: false, aborted: false, held: true });
   }
 });
+
+it('a lock that lingers in a blocked process refuses tryAcquire() after 500 ms, until the process continues', async () => {
+  const [holder, other] = ['holder', 'other'].map((name) => currentWorld().process(name));
+  const [holding, trying] = [await holder!.client(), await other!.client()];
+  await holder!.run(() => new Mutex(holding, '/lingering').withLock(() => {}, { linger: 60_000 }));
+  void holder!.run(() => holder!.block(2_000));
+  await other!.run(async () => {
+    const started = performance.now();
+    expect(await new Mutex(trying, '/lingering').tryAcquire()).toBeUndefined();
+    expect(performance.now() - started).toBeCloseTo(500, -1);
+    await currentWorld().sleep(2_000);
+    const lease = await new Mutex(trying, '/lingering').tryAcquire();
+    expect(lease?.held).toBe(true);
+    await lease!.release();
+  });
+});

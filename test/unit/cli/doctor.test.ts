@@ -195,6 +195,10 @@ describe('membersOf', () => {
       { advice: expect.stringContaining('add srvr to four_letter_word_white_list') },
     ]);
     expect(checks({ ...usable, latency: { read: 1, sync: 600 } })[0]!.status).toBe('limit');
+    expect(checks({ ...usable, shortestTimeout: 7_500 })[0]!.status).toBe('ok');
+    expect(checks({ ...usable, shortestTimeout: 8_000 })[0]).toMatchObject({
+      ...{ status: 'limit', advice: expect.stringContaining('request 32 s') },
+    });
     const srvr = readSrvr('Zookeeper version: 3.5.9-1, built\nMode: follower\n');
     expect(checks({ ...usable, srvr })).toMatchObject([
       { status: 'limit', advice: 'use ZooKeeper 3.6 or later' },
