@@ -76,6 +76,7 @@ function readOptions(options: ConnectionOptions, more: MoreOptions): ZkClientOpt
     connectString,
     namespace: options.namespace,
     auth: auth ? [readAuth(auth)] : undefined,
+    acl: auth ? [{ scheme: 'auth', id: '', permissions: 'cdrwa' }] : undefined,
     tls: readTls(options),
     // The only transport with TLS. It needs no native code.
     transport: 'wire',

@@ -1,7 +1,6 @@
 import { ErrorCode } from '../protocol/index.js';
 import { NodeError, NotAuthorizedError } from './errors.js';
 import type { LiveSession } from './live-session.js';
-import type { Acl } from './types.js';
 import { checkBoolean, checkOptions } from './validation.js';
 
 /** How often one container may vanish while its child is created: the server deletes containers that became empty. */
@@ -11,19 +10,17 @@ const MAX_REAPED = 16;
  * Creates a container and its missing parents. Starts with the deepest, because usually only that one is missing.
  *
  * @param path with the chroot, which may be missing too
- * @param acl of each container that is created; the session must have `aclOnCreate`
  * @param mode of the znode itself; its parents are containers
  */
 export async function ensureContainers(
   session: LiveSession,
   path: string,
-  acl: readonly Acl[] | undefined,
   mode: 'container' | 'persistent' = 'container',
 ): Promise<void> {
   if (path === '/') return;
   for (let reaped = 0; ; reaped++) {
     try {
-      return void (await session.createContainer(path, acl, mode));
+      return void (await session.createContainer(path, mode));
     } catch (error) {
       const code = error instanceof NodeError ? error.code : undefined;
       if (code === 'NODE_EXISTS') return;
@@ -32,7 +29,7 @@ export async function ensureContainers(
       if (code !== 'NO_NODE') throw error;
     }
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
-    await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/', acl);
+    await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/');
   }
 }
 

@@ -5,6 +5,7 @@ import { BadOptionError, type CoordinationError } from './errors.js';
 import { rejectSoon } from './pending-requests.js';
 import { ADD_WATCH, CREATE_TTL, replyError } from './reply-errors.js';
 import type { Session } from './session.js';
+import { bytesOfAcl } from './transaction.js';
 import { TransactionalSession } from './transactional-session.js';
 import type { Reply, Transport, WatchKind } from './transport/transport.js';
 import type {
@@ -49,7 +50,7 @@ export class LiveSession extends TransactionalSession implements Session {
   ): Promise<string> {
     checkOptions(options, ['mode', 'ttl']);
     const content = checkData(data);
-    const full = checkRequest(this.chroot, path, content);
+    const full = this.#checkCreate(path, content);
     const { flags, ttl } = checkCreateOptions(options);
     this.assertSupported({ path: full, flags, ttl });
     return this.request(
@@ -57,7 +58,7 @@ export class LiveSession extends TransactionalSession implements Session {
       path,
       'leader',
       (transport, reply: Reply<string>) =>
-        transport.create(full, content, flags, ttl, undefined, reply),
+        transport.create(full, content, flags, ttl, this.acl, reply),
       (created) => created.slice(this.chroot.length) || '/',
     );
   }
@@ -74,7 +75,7 @@ export class LiveSession extends TransactionalSession implements Session {
     let full: string;
     try {
       content = checkData(data);
-      full = checkRequest(this.chroot, `${parent}/${name}`, content);
+      full = this.#checkCreate(`${parent}/${name}`, content);
     } catch (error) {
       return void setImmediate(done, error as BadOptionError);
     }
@@ -96,7 +97,7 @@ export class LiveSession extends TransactionalSession implements Session {
       if (code === ErrorCode.ok) listed = listing;
       onReply();
     };
-    if (transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, undefined, onCreated)) {
+    if (transport.create(full, content, EPHEMERAL_SEQUENTIAL, undefined, this.acl, onCreated)) {
       // If the listing was not sent, the reply to the create still counts.
       if (!transport.children(this.chroot + parent, false, onListed)) onReply();
     } else if (this.removePending(done)) rejectSoon('create', parent, done);
@@ -228,16 +229,11 @@ export class LiveSession extends TransactionalSession implements Session {
    * it is always a persistent znode.
    *
    * @param full with the chroot, which may be missing too
-   * @param acl ignored if the session does not have `aclOnCreate`
    */
-  createContainer(
-    full: string,
-    acl: readonly Acl[] | undefined,
-    mode: CreateMode = 'container',
-  ): Promise<string> {
+  createContainer(full: string, mode: CreateMode = 'container'): Promise<string> {
     const flags = checkMode(this.serverKind === 'zookeeper' ? mode : 'persistent');
     return this.request('create', full, 'leader', (transport, reply: Reply<string>) =>
-      transport.create(full, checkData(undefined), flags, undefined, acl, reply),
+      transport.create(full, checkData(undefined), flags, undefined, this.acl, reply),
     );
   }
 
@@ -252,6 +248,11 @@ export class LiveSession extends TransactionalSession implements Session {
         code === ErrorCode.noNode ? reply(ErrorCode.ok, false) : reply(code, true),
       ),
     );
+  }
+
+  /** Checks the path, and the size of the request. Returns the path below the chroot. */
+  #checkCreate(path: string, data: Buffer): string {
+    return checkRequest(this.chroot, path, data, bytesOfAcl(this.acl));
   }
 
   #read<T, R>(

@@ -109,11 +109,6 @@ export abstract class ManagedSession {
     return this.alive && (this.policy === 'session' || this.connected);
   }
 
-  /** Whether createContainer() can set an ACL. True without a connection, because the request fails then. */
-  get aclOnCreate(): boolean {
-    return this.#transport?.aclOnCreate ?? true;
-  }
-
   onLost(listener: (reason: SessionEnd) => void): () => void {
     return this.#end ? this.#lost.soon(listener, this.#end) : this.#lost.add(listener);
   }

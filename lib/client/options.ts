@@ -42,8 +42,8 @@ export interface ZkClientOptions {
    */
   sasl?: SaslOptions | undefined;
   /**
-   * The ACL of the parents that recipes create, and of the znodes that a transaction creates. `create` and the znodes of
-   * recipes have ZooKeeper's open ACL. Default: the open ACL.
+   * The ACL of each znode that the client creates, those of recipes included, from its creation. Wire transport only.
+   * Default: ZooKeeper's open ACL.
    */
   acl?: Acl[] | undefined;
   /** How connection failures are retried; default `{ type: 'exponential' }`. */
@@ -55,8 +55,8 @@ export interface ZkClientOptions {
   policy?: ConnectionPolicy | undefined;
   /**
    * The implementation of the connections. Default: the environment variable NESTJS_ZOOKEEPER_TRANSPORT,
-   * else `'native'` if the npm package `zookeeper` can be loaded, else `'wire'`. With `tls` or
-   * `sasl`: `'wire'`.
+   * else `'native'` if the npm package `zookeeper` can be loaded, else `'wire'`. With `tls`,
+   * `sasl` or `acl`: `'wire'`.
    */
   transport?: TransportName | undefined;
   /**
@@ -113,8 +113,8 @@ export function normalizeOptions(given: unknown) {
   if (policy !== 'session' && policy !== 'standard') {
     throw new BadOptionError('policy', policy, "'session' or 'standard'");
   }
-  const { transport, tls, sasl, allowUnsafeFencing = false, sessionFile } = options;
-  for (const [name, value] of Object.entries({ tls, sasl })) {
+  const { transport, tls, sasl, acl, allowUnsafeFencing = false, sessionFile } = options;
+  for (const [name, value] of Object.entries({ tls, sasl, acl })) {
     if (transport !== 'native' || value === undefined) continue;
     const expected = `'wire' with ${name}, which native does not support`;
     throw new BadOptionError('transport', transport, expected);
@@ -125,7 +125,7 @@ export function normalizeOptions(given: unknown) {
     connectTimeout: checkMilliseconds(connectTimeout, 'connectTimeout'),
     namespace: normalizeNamespace(options.namespace),
     authInfo: checkAuth(auth).map(({ user, password }) => `${user}:${password}`),
-    acl: options.acl === undefined ? undefined : checkAcl(options.acl),
+    acl: acl === undefined ? undefined : checkAcl(acl),
     retry: toRetryFunction(options.retry),
     policy: policy as ConnectionPolicy,
     transport: transport === undefined ? undefined : checkTransport(transport),

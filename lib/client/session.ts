@@ -48,7 +48,8 @@ export interface Session {
   onUntrusted(listener: (reason: CoordinationError) => void): () => void;
 
   /**
-   * Creates a znode. Resolves to its path, which ends in ten digits if the mode is sequential.
+   * Creates a znode with the ACL of the client's option `acl`. Resolves to its path, which ends in ten digits if the mode is
+   * sequential.
    *
    * `ttl` is a time to live for the modes `'persistent'` and `'persistent-sequential'`: the servers delete the znode when
    * it has had no children and no change for so many milliseconds (a whole number from 1 to 2,147,483,647, 24 days). They
@@ -117,8 +118,8 @@ export interface Session {
 
   /**
    * Carries out all operations in their order, or none of them. Resolves to one result for each operation. The NodeError
-   * or NotAuthorizedError of an operation that the server refused has the `index` of that operation. The znodes that it
-   * creates have the ACL of the client's option `acl`. The operations must fit into one request, about 1 MB.
+   * or NotAuthorizedError of an operation that the server refused has the `index` of that operation. The operations must
+   * fit into one request, about 1 MB.
    *
    * With the native transport, the client sends transactions over a second connection, which has its own session. The
    * client opens it at the first transaction and closes it with `close()`. Such a transaction cannot create ephemeral

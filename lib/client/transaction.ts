@@ -61,6 +61,11 @@ const KINDS = Object.keys(OPTIONS) as Kind[];
 /** A generous bound of the bytes of an operation, or of an ACL entry, in addition to its strings and data. */
 const OVERHEAD = 64;
 
+/** Returns a bound of the bytes of an ACL in a request. */
+export function bytesOfAcl(acl: readonly Acl[] = []): number {
+  return acl.reduce((sum, { id }) => sum + OVERHEAD + Buffer.byteLength(id), 0);
+}
+
 /**
  * Checks the operations of a transaction.
  *
@@ -70,7 +75,7 @@ const OVERHEAD = 64;
 export function checkTransaction(
   operations: readonly TransactionOperation[],
   guards: readonly string[],
-  { chroot, acl = [] }: { readonly chroot: string; readonly acl?: readonly Acl[] | undefined },
+  { chroot, acl }: { readonly chroot: string; readonly acl?: readonly Acl[] | undefined },
 ): MultiOperation[] {
   if (!Array.isArray(operations) || operations.length + guards.length === 0) {
     throw new BadOptionError('operations', operations, 'an array of at least one operation');
@@ -79,10 +84,9 @@ export function checkTransaction(
   const checked = [...checks, ...operations].map((operation, index) =>
     checkOperation(chroot, operation, `operations[${index - guards.length}]`),
   );
-  const aclBytes = acl.reduce((sum, { id }) => sum + OVERHEAD + Buffer.byteLength(id), 0);
   const bytes = checked.reduce((sum, operation) => {
     const data = 'data' in operation ? operation.data.length : 0;
-    const ofAcl = operation.kind === 'create' ? aclBytes : 0;
+    const ofAcl = operation.kind === 'create' ? bytesOfAcl(acl) : 0;
     return sum + OVERHEAD + Buffer.byteLength(operation.path) + data + ofAcl;
   }, 0);
   if (bytes <= MAX_REQUEST) return checked;

@@ -18,7 +18,7 @@ export interface SessionSettings {
   /** Empty, or an absolute path. */
   readonly chroot: string;
   readonly policy: ConnectionPolicy;
-  /** The ACL of the znodes that transactions create. Default: open. */
+  /** The ACL of the znodes that the session creates. Default: open. */
   readonly acl?: readonly Acl[] | undefined;
   /** Sends the transactions if the transport cannot. */
   readonly secondClient?: SecondClient;
@@ -32,6 +32,10 @@ export abstract class TransactionalSession extends ManagedSession {
   constructor(settings: SessionSettings, observer: SessionObserver) {
     super(settings.chroot, settings.policy, observer);
     this.#settings = settings;
+  }
+
+  protected get acl(): readonly Acl[] | undefined {
+    return this.#settings.acl;
   }
 
   transaction<const T extends readonly TransactionOperation[]>(
@@ -49,7 +53,7 @@ export abstract class TransactionalSession extends ManagedSession {
     operations: T,
     guards: readonly string[],
   ): Promise<TransactionResults<T>> {
-    const { acl, secondClient } = this.#settings;
+    const { secondClient } = this.#settings;
     const all = checkTransaction(operations, guards, this.#settings);
     all.forEach((each, index) => {
       if (each.kind === 'create') this.assertSupported(each, index - guards.length);
@@ -61,7 +65,7 @@ export abstract class TransactionalSession extends ManagedSession {
       'transaction on',
       all[0]!.path.slice(this.chroot.length) || '/',
       'leader',
-      (transport, reply: Reply<MultiOutcome>) => transport.multi?.(all, acl, reply) ?? false,
+      (transport, reply: Reply<MultiOutcome>) => transport.multi?.(all, this.acl, reply) ?? false,
     );
     if ('failed' in outcome) {
       const { failed, code } = outcome;
@@ -112,13 +116,8 @@ export abstract class TransactionalSession extends ManagedSession {
       );
     }
     try {
-      return await secondClient.run(
-        async (client) => {
-          const session = (await client.session()) as Session & TransactionalSession;
-          return session.guardedTransaction(operations, guards);
-        },
-        { keepOpen: true },
-      );
+      const session = (await secondClient.session()) as Session & TransactionalSession;
+      return await session.guardedTransaction(operations, guards);
     } catch (error) {
       throw asConnectionError(error) ?? error;
     } finally {

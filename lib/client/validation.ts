@@ -55,10 +55,11 @@ export function checkData(data: unknown, option = 'data'): Buffer {
  * Checks the path of a request, and its size together with the data. Returns the path below the chroot.
  *
  * @param chroot empty, or an absolute path
+ * @param moreBytes those of the rest of the request
  */
-export function checkRequest(chroot: string, path: unknown, data?: Buffer): string {
+export function checkRequest(chroot: string, path: unknown, data?: Buffer, moreBytes = 0): string {
   const full = withChroot(chroot, checkPath(path));
-  const dataBytes = data?.length ?? 0;
+  const dataBytes = (data?.length ?? 0) + moreBytes;
   // UTF-8 has at most three bytes per UTF-16 code unit.
   if (full.length * 3 + dataBytes <= MAX_REQUEST) return full;
   const pathBytes = Buffer.byteLength(full);

@@ -122,7 +122,7 @@ export class ZkClient {
    */
   constructor(options: ZkClientOptions, connect?: Connect) {
     this.#options = normalizeOptions(options);
-    const { transport, tls, sasl } = this.#options;
+    const { transport, tls, sasl, acl } = this.#options;
     if (connect) this.#transport = { name: 'wire', connect };
     const refused = new RefusedDeletes();
     // It does not retry, because the callers of this client's methods retry.
@@ -131,7 +131,7 @@ export class ZkClient {
     this.#sessions = new SessionManager(
       { ...this.#options, secondClient: this.#second },
       async (request) =>
-        (this.#transport ??= await chooseTransport(transport, tls, sasl)).connect(request),
+        (this.#transport ??= await chooseTransport(transport, tls, sasl, acl)).connect(request),
       {
         deleteRefused: (path, code) => publishRefusedDelete(this, refused.add(path, code)),
         connectFailed: (failure) => failedConnects.publish({ client: this, ...failure }),
@@ -275,18 +275,12 @@ export class ZkClient {
 
   /**
    * Creates a znode and its missing parents as containers, which ZooKeeper deletes some time after their last child was
-   * deleted; with `persistent`, the znode itself is persistent. They have the ACL of the option `acl` from the beginning:
-   * a second client on the wire transport creates them if the native one cannot. Curator's ensureContainers.
+   * deleted; with `persistent`, the znode itself is persistent. Curator's ensureContainers.
    */
   async ensureContainers(path: string, options: { persistent?: boolean } = {}): Promise<void> {
     const mode = leafMode(options);
-    const { chroot, acl } = this.#options;
-    const full = checkRequest(chroot, path);
-    return this.#read((session) =>
-      acl && !session.aclOnCreate
-        ? this.#second.run((client) => client.ensureContainers(path, options))
-        : ensureContainers(session, full, acl, mode),
-    );
+    const full = checkRequest(this.#options.chroot, path);
+    return this.#read((session) => ensureContainers(session, full, mode));
   }
 
   /** Runs an operation that may be repeated even if an earlier attempt was applied. */

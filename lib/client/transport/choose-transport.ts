@@ -1,6 +1,7 @@
 import { typedChannel, WIRE_FALLBACK_CHANNEL, type WireFallbackMessage } from '../diagnostics.js';
 import { BadOptionError } from '../errors.js';
 import { isSimulated } from '../process-state.js';
+import type { Acl } from '../types.js';
 import { loadBinding } from './native-binding.js';
 import { connectNative } from './native-transport.js';
 import type { LoadMechanism } from './sasl/options.js';
@@ -27,7 +28,7 @@ export interface ChosenTransport {
 let defaultName: Promise<TransportName> | undefined;
 
 /**
- * Returns the transport of that name. Without a name: wire if TLS or SASL options are given; else the one that the
+ * Returns the transport of that name. Without a name: wire if TLS or SASL options or an ACL are given; else the one that the
  * environment variable NESTJS_ZOOKEEPER_TRANSPORT names; else native if its package can be loaded; else wire, with a
  * message for the log, or a process warning if nobody logs it.
  *
@@ -38,13 +39,14 @@ export async function chooseTransport(
   name: TransportName | undefined,
   tls: TlsOptions | undefined,
   sasl: LoadMechanism | undefined,
+  acl: readonly Acl[] | undefined,
 ): Promise<ChosenTransport> {
   if (isSimulated()) {
     throw new Error(
       'a simulated process cannot connect to real servers; connect a ZkModule by process.override(), and get a ZkClient from process.client()',
     );
   }
-  const chosen = name ?? (tls || sasl ? 'wire' : await (defaultName ??= findDefault()));
+  const chosen = name ?? (tls || sasl || acl ? 'wire' : await (defaultName ??= findDefault()));
   if (chosen === 'wire') {
     return { name: 'wire', connect: connectWire(tls && openTls(tls), await sasl?.()) };
   }

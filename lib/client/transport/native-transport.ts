@@ -43,7 +43,6 @@ class NativeTransport implements Transport {
   /** Valid after the handshake, like `timeout`. */
   credentials: Credentials = { id: '0', password: '' };
   timeout = 0;
-  readonly aclOnCreate = false;
   readonly promptClose = false;
   #phase: 'handshake' | 'up' | 'broken' | 'over' = 'handshake';
   /** The replies that are missing until the session is attached: to the handshake and to each of the credentials. */

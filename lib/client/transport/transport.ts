@@ -97,14 +97,12 @@ export interface Transport {
   readonly credentials: Credentials;
   /** The session timeout that the server granted, milliseconds. */
   readonly timeout: number;
-  /** Whether create() supports an ACL. */
-  readonly aclOnCreate: boolean;
   /** Whether close() never blocks the event loop. */
   readonly promptClose: boolean;
 
   /**
    * @param ttl milliseconds; defined only with the flags of a znode with a TTL
-   * @param acl default: open; defined only if the transport has `aclOnCreate`
+   * @param acl default: open. The native transport, which cannot set it, is refused with the option `acl`
    */
   create(
     path: string,

@@ -56,7 +56,6 @@ export function connectWire(open: Open = openTcp, sasl?: Mechanism): Connect {
 }
 
 class WireTransport implements Transport {
-  readonly aclOnCreate = true;
   readonly promptClose = true;
   readonly #connection: WireConnection;
   #phase: 'handshake' | 'refused' | 'up' | 'over' = 'handshake';

@@ -178,7 +178,7 @@ describe('ensureContainers', () => {
     const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
     const owner = await connect({ auth, acl });
     const stranger = await connect();
-    const root = await owner.create(zk.path('acl'));
+    const root = await stranger.create(zk.path('acl'));
     await owner.ensureContainers(`${root}/a/b`);
     await owner.create(`${root}/a/b/child`);
     for (const path of [`${root}/a`, `${root}/a/b`]) {

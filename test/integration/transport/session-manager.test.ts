@@ -65,7 +65,6 @@ class FakeTransport implements Transport {
   setAcl = (path: string, _acl: unknown, _version: number, reply: Reply<void>) =>
     this.#take('setAcl', path, reply, undefined);
   removeWatch = () => false;
-  readonly aclOnCreate = false;
   readonly server = 'zk1:2181';
   readonly promptClose = false;
 

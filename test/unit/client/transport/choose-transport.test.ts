@@ -3,6 +3,8 @@ import { runProgram } from '../../../support/compiled-client.js';
 import { refusal } from '../../../support/refusal.js';
 import { ScriptedServer } from '../../../support/scripted-server.js';
 
+const OPEN = [{ scheme: 'world', id: 'anyone', permissions: 'cdrwa' }];
+
 describe('the options of the transport', () => {
   test.each([['Wire'], [''], [null], [1], [{}], [Symbol('t')]])('transport rejects %o', (name) => {
     expect(refusal({ transport: name }).message).toMatch(/^transport must be 'native' or 'wire'/);
@@ -12,12 +14,18 @@ describe('the options of the transport', () => {
     expect(refusal({ tls }).option).toBe('tls');
   });
 
-  test('tls with native is rejected, and the error names the transport that supports it', () => {
-    const { message } = refusal({ transport: 'native', tls: {} });
-    expect(message).toBe(
-      `transport must be 'wire' with tls, which native does not support, but is "native"`,
-    );
-  });
+  test.each([
+    ['tls', {}],
+    ['acl', OPEN],
+  ])(
+    '%s with native is rejected, and the error names the transport that supports it',
+    (name, value) => {
+      const { message } = refusal({ transport: 'native', [name]: value });
+      expect(message).toBe(
+        `transport must be 'wire' with ${name}, which native does not support, but is "native"`,
+      );
+    },
+  );
 
   test.each(['host', 'port', 'path', 'socket', 'lookup'])(
     'tls.%s is rejected in favour of the connect string',
@@ -104,6 +112,17 @@ describe('the choice of the transport', () => {
       'wire',
     );
     expect(output).toBe('wire BadOptionError 0');
+  });
+
+  test('is wire with an ACL, which native cannot set', async () => {
+    const output = await run(
+      `
+      const client = await open({ acl: ${JSON.stringify(OPEN)} });
+      await client.close();
+      console.log(client.transport);`,
+      'native',
+    );
+    expect(output).toBe('wire');
   });
 
   test('by an environment variable with an unknown name is rejected', async () => {
