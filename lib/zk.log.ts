@@ -14,6 +14,8 @@ import type { ObservedLock } from './recipes/index.js';
 /*
  * The log lines of one connection: one for each change of its state and of a leadership; with `logLeases`
  * two for each lease. Each function returns a function that ends the logging.
+ *
+ * No line and no error of the library has the id of a session: ZooKeeper computes the password of the session from it.
  */
 
 /** Milliseconds between two lines about a lost connection. */
@@ -42,16 +44,15 @@ export function logStates(client: ZkClient, logger: Logger): () => void {
     listen(failedConnects, (message) => {
       if (message.client === client) failure = message.error;
     }),
-    client.onState(({ state, sessionId, reason }) => {
+    client.onState(({ state, reason }) => {
       clearInterval(reminder);
-      const session = sessionId ? ` session 0x${sessionId}` : '';
       if (state === 'SUSPENDED' || state === 'LOST') {
-        logger.warn(`${state}${session}${reason ? `: ${reason.message}` : ''}`);
+        logger.warn(`${state}${reason ? `: ${reason.message}` : ''}`);
         lostAt ??= performance.now();
         failure = reason;
         reminder = setInterval(remind, REMINDER_PERIOD).unref();
-      } else {
-        logger.log(`${state}${session}`);
+      } else if (state !== 'CONNECTING') {
+        logger.log(state);
         lostAt = undefined;
         const current = client.serverKind;
         if (current && current !== server && current !== 'zookeeper') {
@@ -114,7 +115,7 @@ export function logFollows(client: ZkClient, logger: Logger): () => void {
   return listen(follows, ({ candidate, leader }) => {
     if (candidate.client !== client) return;
     const who = `${JSON.stringify(candidate.key)} as ${candidate.id}`;
-    logger.log(`follows in election ${who}; ${leader.id} leads with session 0x${leader.session}`);
+    logger.log(`follows in election ${who}; ${leader.id} leads`);
   });
 }
 

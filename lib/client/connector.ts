@@ -122,7 +122,7 @@ export class Connector {
     if (credentials && serverKind === 'clickhouse-keeper') {
       // It resumes no session. If it has lost its data, it counts session ids from 1 again, and this is a new session.
       void transport.close();
-      const over = `session 0x${credentials.id} is over: ${address.label} resumes no session`;
+      const over = `the session is over: ${address.label} resumes no session`;
       throw new SessionExpiredError(over);
     }
     await attempt.use({ transport, serverKind, startedAt }, signal);

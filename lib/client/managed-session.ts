@@ -88,7 +88,7 @@ export abstract class ManagedSession {
     if (this.#end) return false;
     if (this.deadline.left > 0) return true;
     const silence = (this.deadline.age / 1000).toFixed(1);
-    const message = `session 0x${this.id} is lost: the leader has answered no request of the last ${silence} s, and the session timeout is ${this.#timeout / 1000} s`;
+    const message = `the session is lost: the leader has answered no request of the last ${silence} s, and the session timeout is ${this.#timeout / 1000} s`;
     this.#finish(new SessionExpiredError(message), false);
     return false;
   }
@@ -253,12 +253,12 @@ export abstract class ManagedSession {
     if (!this.#transport) return;
     this.#credentials = this.#transport.credentials;
     this.#transport = undefined;
-    const ended = `session 0x${this.id} was ended by the ensemble`;
+    const ended = 'the session was ended by the ensemble';
     if (reason === 'expired') return this.expire(new SessionExpiredError(ended));
     const error =
       reason === 'unauthorized'
         ? new NotAuthorizedError('the ensemble refused the credentials in auth')
-        : new ConnectionError(`session 0x${this.id} ${problem}`);
+        : new ConnectionError(`the session ${problem}`);
     if (this.policy === 'standard') this.#distrust(error);
     this.observer.detached(error);
   }
@@ -268,7 +268,7 @@ export abstract class ManagedSession {
     const transport = this.#transport;
     if (!transport) return;
     const problem = `gets no reply from ${transport.server}`;
-    const silence = new ConnectionError(`session 0x${this.id} ${problem}`, { maybeApplied: true });
+    const silence = new ConnectionError(`the session ${problem}`, { maybeApplied: true });
     const pending = this.#pending.takeAll();
     transport.destroy();
     this.#onDown('disconnected', problem);

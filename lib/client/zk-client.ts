@@ -156,7 +156,10 @@ export class ZkClient {
     return this.#sessions.current?.serverKind;
   }
 
-  /** The id of the current session, hexadecimal, connected or suspended; undefined if there is none. */
+  /**
+   * The id of the current session, hexadecimal, connected or suspended; undefined if there is none. Do not publish it: a
+   * client that knows it can end the session.
+   */
   get sessionId(): string | undefined {
     return this.#sessions.current?.id;
   }

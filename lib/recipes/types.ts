@@ -52,7 +52,7 @@ export interface Participant {
    * lock, and it may have held it, with one caller after the other, at any time since.
    */
   readonly since: Date;
-  /** The id of the session that owns the znode, in hexadecimal. */
+  /** The id of the session that owns the znode, in hexadecimal. Do not publish it, see {@link ZkClient.sessionId}. */
   readonly session: string;
   /** Whether somebody asked this holder to release the lock. The request hides the details from other processes. */
   readonly revoked: boolean;

@@ -107,8 +107,8 @@ async function describeHolders(locks: readonly Pick<Lock, 'participants'>[]): Pr
   }
 }
 
-function describeHolder({ host, pid, text, details, session, since }: Participant): string {
-  const process = host ? `${host}:${pid}` : text || `session 0x${session}`;
+function describeHolder({ host, pid, text, details, since }: Participant): string {
+  const process = host ? `${host}:${pid}` : text || 'an unnamed process';
   const note = [details?.name, details?.text].filter(Boolean).join(', ');
   return `${process}${note && ` (${note})`} since ${since.toISOString()}`;
 }

@@ -52,9 +52,9 @@ export class ZkHealthIndicator {
     checkOptions(options, ['connection', 'details'] satisfies (keyof ZkHealthOptions)[]);
     if (options.details !== undefined) checkFunction(options.details, 'details');
     const token = getZkClientToken(options.connection);
-    const { state, transport, sessionId } = this.modules.get<ZkClient>(token, { strict: false });
+    const { state, transport } = this.modules.get<ZkClient>(token, { strict: false });
     const indicator = this.indicators.check(key);
-    const details = { state, transport, session: sessionId, ...moreDetails(options) };
+    const details = { state, transport, ...moreDetails(options) };
     switch (state) {
       case 'CONNECTED':
       case 'RECONNECTED':

@@ -1,11 +1,12 @@
 import { hostname } from 'node:os';
+import { inspect } from 'node:util';
 import { Logger } from '@nestjs/common';
 import { LeaderService, LockService, LockTimeoutError, SemaphoreService } from 'nestjs-zookeeper';
 import { describe, expect, vi } from 'vitest';
 import { failureOf } from '../support/recipe-nodes.js';
 import { loseSession, untilCandidates, untilLeading, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
-import { afterEach, beforeEach, it } from '../support/virtual-time.js';
+import { afterEach, beforeEach, currentWorld, it } from '../support/virtual-time.js';
 
 const server = useServer();
 const apps = useApps(server);
@@ -136,6 +137,40 @@ describe('the log contains a warning about a lost lease', () => {
   });
 });
 
+describe('the id of a session, from which its password can be computed,', () => {
+  it('is in no line and in no error', async () => {
+    const link = currentWorld().process('app');
+    const [app, other] = [
+      await apps.start({}, { warnAfter: { wait: 50 }, logLeases: true }, link),
+      await apps.start({}),
+    ];
+    const sessions = new Set<string>();
+    for (const { client } of [app, other]) {
+      sessions.add(client.sessionId!);
+      client.onState(({ sessionId }) => sessionId && sessions.add(sessionId));
+    }
+    await untilLeading(other.get(LeaderService), 'job');
+    app.get(LeaderService).isLeader('job');
+    await expect.poll(() => about('follows')).toHaveLength(1);
+    // A holder that does not name itself.
+    const gold = `${other.client.namespace}/locks/gold`;
+    await other.client.ensureContainers(gold);
+    const ahead = `${gold}/_c_00000000-0000-0000-0000-000000000000-lock-`;
+    await other.client.create(ahead, '', { mode: 'ephemeral-sequential' });
+    await failureOf(app.get(LockService).acquire('gold', { wait: 200 }));
+    expect(about(': 1 caller of')).toHaveLength(1);
+    const lease = await app.get(LockService).acquire('silver');
+    link.link.reset();
+    await expect.poll(() => about('RECONNECTED')).toHaveLength(1);
+    await loseSession(server, app.client);
+    await expect.poll(() => lease.held).toBe(false);
+    await expect.poll(() => about('log CONNECTED')).toHaveLength(3);
+    for (const text of [...lines, inspect(lease.signal.reason)]) {
+      for (const session of sessions) expect(text).not.toContain(session);
+    }
+  });
+});
+
 describe('the log contains', () => {
   it('who leads, and how the leadership ended', async () => {
     const app = await apps.start({}, { participantId: 'me' });
@@ -164,22 +199,18 @@ describe('the log contains', () => {
     leaders.isLeader('job');
     await untilCandidates(leaders, 'job', ['first', 'second']);
     follower.get(LeaderService).isLeader('job');
-    const follows = (who: string, leader: { sessionId: string | undefined }, name: string) =>
-      `log follows in election "job" as ${who}; ${name} leads with session 0x${leader.sessionId}`;
-    const expected = [
-      follows('second', first.client, 'first'),
-      follows('follower', first.client, 'first'),
-    ];
+    const follows = (who: string, name: string) =>
+      `log follows in election "job" as ${who}; ${name} leads`;
+    const expected = [follows('second', 'first'), follows('follower', 'first')];
     await expect.poll(() => about('log follows')).toEqual(expected);
     // The second one leaves while the first one leads: the follower wakes, and its leader is the same.
     await second.close();
     await untilCandidates(first.get(LeaderService), 'job', ['first', 'follower']);
     await first.client.sync('/');
     await first.get(LeaderService).resign('job');
-    const { sessionId } = follower.client;
     await expect
       .poll(() => about('log follows'))
-      .toEqual([...expected, follows('first', { sessionId }, 'follower')]);
+      .toEqual([...expected, follows('first', 'follower')]);
   });
 
   it('the events of its own connection only, and each lease with logLeases', async () => {

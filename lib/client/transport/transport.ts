@@ -173,9 +173,7 @@ export function attachError(
     return new NotAuthorizedError(`${label} refused the credentials in auth`);
   }
   if (reason === 'expired' && credentials) {
-    return new SessionExpiredError(
-      `session 0x${credentials.id} is over: ${label} does not know it`,
-    );
+    return new SessionExpiredError(`the session is over: ${label} does not know it`);
   }
   return new ConnectionError(`${label} did not attach a session: ${why}`, { cause });
 }

@@ -129,7 +129,7 @@ export class MemberNode {
         await retryRead(client, session, () => session.delete(path, version), signal);
         return false;
       }
-      const message = `${path} belongs to session 0x${owner}: another process has this id, or the session of a process that had it has not expired yet; this member waits until the znode is deleted`;
+      const message = `${path} belongs to another session: another process has this id, or the session of a process that had it has not expired yet; this member waits until the znode is deleted`;
       this.reporter.reportOnce(new MemberIdTakenError(message, { key: parentOf(path) }));
       await abortable(watch.fired, signal);
     } catch (error) {

@@ -52,7 +52,7 @@ export function reportDeadHolder(
   const age = Math.round(Math.max(0, Date.now() - stat.ctime) / 1000);
   const holds = target.noun === 'election' ? 'is led' : 'is held';
   const what = `${target.noun} ${JSON.stringify(target.key)} ${isFirst ? holds : 'is requested before this one'}`;
-  const message = `${what} by session 0x${stat.ephemeralOwner} of this host, whose process ${pid} has ended; its znode is ${age} s old, and the session ends in at most ${left} s`;
+  const message = `${what} by process ${pid} of this host, which has ended; its znode is ${age} s old, and its session ends in at most ${left} s`;
   deadHolders.publish({ client, path, first, message });
   return message;
 }

@@ -103,7 +103,7 @@ export interface LeaderParticipant {
   readonly path: string;
   /** When the znode was created, by the clock of the ensemble. */
   readonly since: Date;
-  /** The id of the session that owns the znode, in hexadecimal. */
+  /** The id of the session that owns the znode, in hexadecimal. Do not publish it, see `ZkClient.sessionId`. */
   readonly session: string;
 }
 

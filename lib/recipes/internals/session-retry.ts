@@ -16,7 +16,7 @@ export async function assertSameSession(
   signal?: AbortSignal,
 ): Promise<void> {
   if ((await client.session({ signal })) !== session) {
-    throw new SessionExpiredError(`session 0x${session.id} ended`);
+    throw new SessionExpiredError('the session ended');
   }
 }
 

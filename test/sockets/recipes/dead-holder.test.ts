@@ -40,13 +40,13 @@ async function refusal(client: ZkClient, path: string): Promise<string> {
 }
 
 describe('a lock that a process of this host held when it was killed', () => {
-  it('is refused to a try with the session, the process and the time', async () => {
+  it('is refused to a try with the process and the time', async () => {
     const path = server.path('gold');
-    const { pid, session } = await killedHolder(options(path));
+    const { pid } = await killedHolder(options(path));
     const client = await connect({ sessionTimeout: 8000 });
     expect(await refusal(client, path)).toMatch(
       new RegExp(
-        `^lock "${path}" is held by session 0x${session} of this host, whose process ${pid} has ended; its znode is \\d+ s old, and the session ends in at most 8 s; set wait`,
+        `^lock "${path}" is held by process ${pid} of this host, which has ended; its znode is \\d+ s old, and its session ends in at most 8 s; set wait`,
       ),
     );
   });
@@ -55,16 +55,16 @@ describe('a lock that a process of this host held when it was killed', () => {
     const path = server.path('gold');
     const client = await connect({ sessionTimeout: 8000 });
     const lease = await new Mutex(await connect(), path).acquire();
-    const { session } = await killedHolder({ ...options(path), recipe: 'waiter' });
+    const { pid } = await killedHolder({ ...options(path), recipe: 'waiter' });
     expect(await refusal(client, path)).toMatch(
-      new RegExp(`^lock "${path}" is requested before this one by session 0x${session} of this`),
+      new RegExp(`^lock "${path}" is requested before this one by process ${pid} of this`),
     );
     await lease.release();
   });
 
   it('is in the log once, however many callers wait for it or try', async () => {
     const namespace = server.path('shop');
-    const { session } = await killedHolder(options(`${namespace}/locks/gold`));
+    const { pid } = await killedHolder(options(`${namespace}/locks/gold`));
     const locks = (await apps.start({}, { namespace, sessionTimeout })).get(LockService);
     const cancelling = new AbortController();
     const { signal } = cancelling;
@@ -76,21 +76,21 @@ describe('a lock that a process of this host held when it was killed', () => {
     await failureOf(locks.acquire('gold', { wait: 50 }));
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toMatch(
-      new RegExp(`^lock "gold" is held by session 0x${session} of this host, .*sessionFile`),
+      new RegExp(`^lock "gold" is held by process ${pid} of this host, .*sessionFile`),
     );
   });
 
   it('is in the log for a semaphore', async () => {
     const namespace = server.path('shop');
     const path = `${namespace}/semaphores/pool`;
-    const { session } = await killedHolder({ ...options(path), recipe: 'semaphore' });
+    const { pid } = await killedHolder({ ...options(path), recipe: 'semaphore' });
     const app = await apps.start({}, { namespace, sessionTimeout });
     const cancelling = new AbortController();
     const { signal } = cancelling;
     const waiting = failureOf(app.get(SemaphoreService).acquire('pool', { permits: 2, signal }));
     await expect.poll(() => warnings).toHaveLength(2);
     for (const line of warnings) {
-      expect(line).toContain(`semaphore "pool" is held by session 0x${session} of this host`);
+      expect(line).toContain(`semaphore "pool" is held by process ${pid} of this host`);
     }
     cancelling.abort();
     await waiting;
@@ -99,10 +99,10 @@ describe('a lock that a process of this host held when it was killed', () => {
   it('is in the log for an election', async () => {
     const namespace = server.path('shop');
     const path = `${namespace}/elections/job`;
-    const { session } = await killedHolder({ ...options(path), recipe: 'latch' });
+    const { pid } = await killedHolder({ ...options(path), recipe: 'latch' });
     const app = await apps.start({}, { namespace, sessionTimeout, elections: ['job'] });
     await expect.poll(() => warnings).toHaveLength(1);
-    expect(warnings[0]).toContain(`election "job" is led by session 0x${session} of this host`);
+    expect(warnings[0]).toContain(`election "job" is led by process ${pid} of this host`);
     expect(app.get(LeaderService).isLeader('job')).toBe(false);
   });
 });
@@ -142,7 +142,7 @@ it('a process with the same id that ended before this one began is named', async
   vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 60_000);
   vi.spyOn(process, 'uptime').mockReturnValue(3);
   const message = await refusal(client, path);
-  expect(message).toContain(`whose process ${process.pid} has ended`);
+  expect(message).toContain(`by process ${process.pid} of this host, which has ended`);
   expect(message).toContain('in at most 5 s');
   await untilNodes(holder, path, 1);
 });

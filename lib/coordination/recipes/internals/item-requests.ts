@@ -20,7 +20,7 @@ export async function waitForConnection(client: ZkClient, session: Session): Pro
     if (session.connected) return;
     await stateChange(client);
   }
-  throw new SessionExpiredError(`session 0x${session.id} ended`);
+  throw new SessionExpiredError('the session ended');
 }
 
 /** Repeats a request after a lost connection. Resolves to undefined if the znode does not exist or has another version. */

@@ -58,7 +58,7 @@ describe('the handshake of the wire transport', () => {
       { credentials: old },
     );
     await expect(attached).rejects.toBeInstanceOf(SessionExpiredError);
-    await expect(attached).rejects.toThrow('session 0xbeef is over: zk1:2181 does not know it');
+    await expect(attached).rejects.toThrow('the session is over: zk1:2181 does not know it');
     await server.peers[0].closed;
     expect(ended).toEqual([]);
   });
