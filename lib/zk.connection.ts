@@ -7,6 +7,7 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
+import { foreignText } from './client/errors.js';
 import { ConnectionError, ShuttingDownError, ZkClient } from './client/index.js';
 import type { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
@@ -190,7 +191,7 @@ export class ZkConnection
 
   private warnOfHeld(what: string): void {
     const keys = this.tracker.heldKeys();
-    const named = keys.slice(0, 10).join(', ');
+    const named = listOf(keys);
     if (keys.length > 0) this.logger.warn(`${what} ${keys.length} held lease(s): ${named}`);
   }
 
@@ -211,8 +212,7 @@ export class ZkConnection
     // With `logLeases` each loss has a line of its own.
     if (!settings.logLeases) {
       tracker.onLost = (keys, reason) => {
-        const names = keys.slice(0, 10).join(', ');
-        logger.warn(`${keys.length} lease(s) were lost: ${names}; ${reason.message}`);
+        logger.warn(`${keys.length} lease(s) were lost: ${listOf(keys)}; ${reason.message}`);
       };
     }
     const monitor = new OverdueMonitor(tracker, settings.warnAfter, (line) => logger.warn(line));
@@ -235,4 +235,11 @@ async function startServer({ embedded }: ZkSettings): Promise<EmbeddedZooKeeper 
   if (!embedded) return undefined;
   const { EmbeddedZooKeeper } = await import('./embedded/index.js');
   return EmbeddedZooKeeper.start(embedded);
+}
+
+function listOf(keys: readonly string[]): string {
+  return keys
+    .slice(0, 10)
+    .map((key) => foreignText(key))
+    .join(', ');
 }

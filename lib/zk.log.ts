@@ -1,4 +1,5 @@
 import type { Logger } from '@nestjs/common';
+import { foreignText } from './client/errors.js';
 import type { DeleteRefusedMessage, ServerKind, ZkClient } from './client/index.js';
 import {
   DELETE_REFUSED_CHANNEL,
@@ -115,7 +116,7 @@ export function logFollows(client: ZkClient, logger: Logger): () => void {
   return listen(follows, ({ candidate, leader }) => {
     if (candidate.client !== client) return;
     const who = `${JSON.stringify(candidate.key)} as ${candidate.id}`;
-    logger.log(`follows in election ${who}; ${leader.id} leads`);
+    logger.log(`follows in election ${who}; ${foreignText(leader.id)} leads`);
   });
 }
 
@@ -133,7 +134,7 @@ export function logLeaders(client: ZkClient, logger: Logger): () => void {
 }
 
 export function logLeases(client: ZkClient, logger: Logger): () => void {
-  const nameOf = ({ noun, key }: ObservedLock) => `${noun} ${JSON.stringify(key)}`;
+  const nameOf = ({ noun, key }: ObservedLock) => `${noun} "${foreignText(key)}"`;
   const after = (duration: number) => `after ${duration.toFixed(1)} ms`;
   const stops = [
     listen(waits, (message) => {

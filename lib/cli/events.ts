@@ -1,7 +1,8 @@
+import { foreignText } from '../client/errors.js';
 import type { Stat, ZkClient } from '../client/index.js';
 import { showDuration } from './durations.js';
 import { type LockState, type LockParticipant, parentOf } from './scan.js';
-import { describeParticipant, headingOf, replaceControlCharacters } from './tree.js';
+import { describeParticipant, headingOf } from './tree.js';
 
 /*
  * Events are the differences between two reads. Two reads hide what happens between them:
@@ -135,7 +136,7 @@ export function eventLine(event: LockEvent): string {
     ...(note === undefined ? [] : [`(${note})`]),
   ].join(' ');
   const time = event.time.toISOString().replace(/\.\d+/, '');
-  const what = `${headingOf(event)}  ${replaceControlCharacters(key)} (${event.recipe})`;
+  const what = `${headingOf(event)}  ${foreignText(key)} (${event.recipe})`;
   return `${time}  ${event.event.padEnd(8)}  ${what}  ${describeParticipant(event.participant)}  ${duration}`.trimEnd();
 }
 

@@ -1,4 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
+import { foreignText } from '../client/errors.js';
 import { BadOptionError, type ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
 import { revoke } from '../recipes/index.js';
@@ -14,7 +15,7 @@ import {
   scan,
   type ScanOptions,
 } from './scan.js';
-import { replaceControlCharacters, tree } from './tree.js';
+import { tree } from './tree.js';
 import { watch } from './watch.js';
 
 type Kind = ScanOptions['kinds'][number];
@@ -122,7 +123,7 @@ async function revokeLock(subject: string, options: RevokeOptions): Promise<void
   const { participant, json } = options;
   await withClient(options, async (client) => {
     const lock = await findLock(client, subject, options);
-    if (lock.problem) throw new Failure(replaceControlCharacters(lock.problem));
+    if (lock.problem) throw new Failure(lock.problem);
     const members = participant ? [...lock.holders, ...lock.waiters] : lock.holders;
     const asked = members.filter(({ path }) => !participant || path === participant);
     if (asked.length === 0) {
@@ -207,10 +208,11 @@ function noneIn(read: Scan, kind: Kind): string {
 
 /** Returns the znodes where a scan started, and which of them do not exist. */
 function describeRoots({ roots, missing }: Scan): string {
-  const parts = roots.map((root) =>
-    missing.includes(root) ? `${root}, which does not exist` : root,
-  );
-  return replaceControlCharacters(parts.join(', and '));
+  const parts = roots.map((root) => {
+    const path = foreignText(root);
+    return missing.includes(root) ? `${path}, which does not exist` : path;
+  });
+  return parts.join(', and ');
 }
 
 /** Returns what a scan has left out, or undefined. */
@@ -232,9 +234,12 @@ function describeOmissions(read: Scan): string | undefined {
 }
 
 function pathList(paths: readonly string[]): string {
-  const shown = paths.slice(0, MAX_PATHS).join(', ');
+  const shown = paths
+    .slice(0, MAX_PATHS)
+    .map((path) => foreignText(path))
+    .join(', ');
   const more = paths.length - MAX_PATHS;
-  return replaceControlCharacters(more > 0 ? `${shown} and ${more} more` : shown);
+  return more > 0 ? `${shown} and ${more} more` : shown;
 }
 
 function pathOption(description: string): Option {

@@ -1,4 +1,4 @@
-import { NodeError, NotAuthorizedError, type ZkClient } from '../client/index.js';
+import { BadOptionError, NodeError, NotAuthorizedError, type ZkClient } from '../client/index.js';
 import {
   type Lock,
   Mutex,
@@ -169,7 +169,9 @@ async function readState(
     return holders.length + waiters.length > 0 ? { ...seen, holders, waiters } : undefined;
   } catch (error) {
     if (error instanceof NotAuthorizedError) unreadable.push(path);
-    else if (!(error instanceof RecipeConflictError)) throw error;
+    // Another client may have given a znode any name, and any number of permits.
+    else if (!(error instanceof RecipeConflictError || error instanceof BadOptionError))
+      throw error;
     return { ...seen, holders: [], waiters: [], problem: error.message };
   }
 }

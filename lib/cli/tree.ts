@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { foreignText } from '../client/errors.js';
 import { showDuration } from './durations.js';
 import { type LockState, type LockParticipant, parentOf } from './scan.js';
 
@@ -39,20 +40,13 @@ export function describeParticipant(member: LockParticipant): string {
   const process = host === undefined ? '' : `${host} pid ${pid}`;
   const name = id ?? details?.name;
   const who = name && process ? `${name} (${process})` : identityOf(member);
-  return replaceControlCharacters(details?.text ? `${who}: ${details.text}` : who);
-}
-
-/** Replaces control characters in data of other clients: they could move the cursor of the terminal. */
-export function replaceControlCharacters(text: string): string {
-  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
+  return foreignText(details?.text ? `${who}: ${details.text}` : who);
 }
 
 /** Returns the heading of a lock or an election: its namespace, or the path of its parent. */
 export function headingOf({ namespace, path }: Pick<LockState, 'namespace' | 'path'>): string {
   if (namespace === '') return 'no namespace';
-  return replaceControlCharacters(
-    namespace === undefined ? parentOf(path) || '/' : `namespace ${namespace}`,
-  );
+  return foreignText(namespace === undefined ? parentOf(path) || '/' : `namespace ${namespace}`);
 }
 
 function rowsOf({ key, recipe, holders, waiters, problem }: LockState, isLast: boolean): Row[] {
@@ -77,12 +71,12 @@ function rowsOf({ key, recipe, holders, waiters, problem }: LockState, isLast: b
   ];
   const more = waiters.length - shown.reduce((sum, { members }) => sum + members.length, 0);
   if (more > 0) below.push({ text: `… ${more} more`, style: 'cyan' });
-  if (problem) below.push({ text: `unclear: ${replaceControlCharacters(problem)}`, style: 'red' });
+  if (problem) below.push({ text: `unclear: ${problem}`, style: 'red' });
   const indent = isLast ? '   ' : '│  ';
   return [
     {
       branch: isLast ? '└─ ' : '├─ ',
-      text: `${replaceControlCharacters(key)} (${recipe})`,
+      text: `${foreignText(key)} (${recipe})`,
       style: 'bold',
     },
     ...below.map((row, index) => ({
@@ -104,7 +98,7 @@ function groupsOf(
     const [first] = group as [LockParticipant];
     const who =
       group.length > 1
-        ? `${replaceControlCharacters(identityOf(first))} × ${group.length}`
+        ? `${foreignText(identityOf(first))} × ${group.length}`
         : describeParticipant(first);
     return { text: `${stateOf(first, verb)}  ${who}`, members: group };
   });
@@ -118,8 +112,7 @@ function stateOf({ mayLinger, mode, revoked }: LockParticipant, verb: string): s
 /** The znodes of other clients, such as Curator, have no host and process id, but perhaps an address as text. */
 function identityOf({ id, details, host, pid, text, session }: LockParticipant): string {
   const process = host === undefined ? undefined : `${host} pid ${pid}`;
-  // The name of another library may have any type.
-  return String(id || details?.name || process || text || `session 0x${session}`);
+  return id || details?.name || process || text || `session 0x${session}`;
 }
 
 function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {

@@ -18,7 +18,8 @@ export abstract class CoordinationError extends Error {
   readonly key: string | undefined;
 
   constructor(message: string, { key, ...options }: CoordinationErrorOptions = {}) {
-    super(message, options);
+    // It may contain keys, data and names of znodes, and replies, which others wrote.
+    super(foreignText(message, MAX_MESSAGE), options);
     this.name = new.target.name;
     this.key = key;
   }
@@ -206,6 +207,8 @@ export class NodeError extends CoordinationError {
 
 /** How many characters of a value a message shows, so that a long value does not fill the logs. */
 const MAX_SHOWN = 200;
+/** The most characters of a message. */
+const MAX_MESSAGE = 8000;
 
 function describe(value: unknown): string {
   if (typeof value === 'string') return shortened(value, JSON.stringify);
@@ -234,6 +237,20 @@ export function textOf(thrown: unknown): string {
     // An object without a prototype cannot be converted to a string.
     return Object.prototype.toString.call(thrown);
   }
+}
+
+/**
+ * Returns a value that another client may have written as text for a log, a message or a terminal: in one line, short, and
+ * without control characters and invisible ones, which could forge lines or move the cursor.
+ *
+ * @param limit the most characters
+ */
+export function foreignText(value: unknown, limit = MAX_SHOWN): string {
+  const text = textOf(value);
+  return (text.length > limit ? `${text.slice(0, limit)}…` : text).replace(
+    /[\p{C}\p{Zl}\p{Zp}]/gu,
+    (character) => (character === '\n' ? ' ' : '?'),
+  );
 }
 
 /** Returns the code of a system error, such as `ECONNREFUSED`. */

@@ -1,4 +1,4 @@
-import { BadOptionError, NodeError } from '../client/errors.js';
+import { BadOptionError, foreignText, NodeError } from '../client/errors.js';
 import type { Watch, ZkClient } from '../client/index.js';
 import { SharedCount } from './shared-count.js';
 
@@ -87,7 +87,9 @@ export class PermitLimit {
       const details = JSON.parse(data.toString()) as Record<string, unknown> | null;
       const { permits, host, pid } = details ?? {};
       if (typeof permits === 'number' && permits !== this.fixed) {
-        throw this.disagreement(`the ${permits} that process ${pid} on ${host} uses`);
+        throw this.disagreement(
+          `the ${permits} that process ${foreignText(pid)} on ${foreignText(host)} uses`,
+        );
       }
       return typeof permits === 'number';
     } catch (error) {

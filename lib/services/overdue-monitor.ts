@@ -1,3 +1,4 @@
+import { foreignText } from '../client/errors.js';
 import type { Lock, Participant } from '../recipes/index.js';
 import type { LeaseTracker } from './lease-tracker.js';
 
@@ -63,7 +64,7 @@ export class OverdueMonitor {
     for (const pending of this.tracker.pending) {
       if (!isOverdue(pending, wait)) continue;
       const { noun, key, locks } = pending.admission;
-      const name = `${noun} ${JSON.stringify(key)}`;
+      const name = `${noun} "${foreignText(key)}"`;
       callers.set(name, (callers.get(name) ?? 0) + 1);
       warnings.set(name, async () => {
         const count =
@@ -80,7 +81,7 @@ export class OverdueMonitor {
       warnings.set(
         `${path} ${fencingToken}`,
         () =>
-          `${JSON.stringify(key)} (${path}) has been held by this process for more than ${hold} ms, fencing token ${fencingToken}; limit holds with holdAtMost, or raise warnAfter.hold if this is normal`,
+          `"${foreignText(key)}" (${path}) has been held by this process for more than ${hold} ms, fencing token ${fencingToken}; limit holds with holdAtMost, or raise warnAfter.hold if this is normal`,
       );
     }
     for (const [subject, line] of warnings) if (!this.warned.has(subject)) void this.report(line);
@@ -110,5 +111,5 @@ async function describeHolders(locks: readonly Pick<Lock, 'participants'>[]): Pr
 function describeHolder({ host, pid, text, details, since }: Participant): string {
   const process = host ? `${host}:${pid}` : text || 'an unnamed process';
   const note = [details?.name, details?.text].filter(Boolean).join(', ');
-  return `${process}${note && ` (${note})`} since ${since.toISOString()}`;
+  return `${foreignText(process)}${note && ` (${foreignText(note)})`} since ${since.toISOString()}`;
 }

@@ -137,6 +137,34 @@ describe('the log contains a warning about a lost lease', () => {
   });
 });
 
+describe('what another client has written to a znode', () => {
+  const EVIL = `x\n[Nest] 1 ERROR forged\u001b[2J\u202e${'A'.repeat(100_000)}`;
+  const NAMELESS = { toString: 1 };
+
+  it.each([
+    ['a leader', 'elections/job', 'latch', EVIL],
+    ['a holder', 'locks/job', 'lock', EVIL],
+    ['a host', 'locks/job', 'lock', JSON.stringify({ host: EVIL, pid: 1 })],
+    ['details', 'locks/job', 'lock', JSON.stringify({ host: 'h', pid: 1, name: EVIL, text: EVIL })],
+    ['no text', 'locks/job', 'lock', JSON.stringify({ host: 'h', pid: 1, name: NAMELESS })],
+  ])('is one short line of the log: %s', async (_, directory, marker, data) => {
+    const app = await apps.start({}, { warnAfter: { wait: 50 } });
+    const path = `${app.client.namespace}/${directory}`;
+    await app.client.ensureContainers(path);
+    const node = `${path}/_c_00000000-0000-0000-0000-000000000000-${marker}-`;
+    await app.client.create(node, data, { mode: 'ephemeral-sequential' });
+    app.get(LeaderService).isLeader('job');
+    await using _lease = await app.get(LockService).tryAcquire('job', { wait: 200 });
+    await expect.poll(() => about('job')).not.toEqual([]);
+    for (const line of lines) {
+      // oxlint-disable-next-line no-control-regex
+      expect(line).not.toMatch(/[\u0000-\u001f\u202e]/);
+      expect(line.length).toBeLessThan(1000);
+    }
+    expect(about('reading the holders failed')).toEqual([]);
+  });
+});
+
 describe('the id of a session, from which its password can be computed,', () => {
   it('is in no line and in no error', async () => {
     const link = currentWorld().process('app');

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
+import { foreignText } from '../../client/errors.js';
 import { ExitCode } from '../exit-codes.js';
-import { replaceControlCharacters } from '../tree.js';
 
 /**
  * - `ok`: nothing to change;
@@ -23,6 +23,9 @@ export type CheckName =
   | 'session'
   | 'recipe'
   | 'probe';
+
+/** The most characters of what was found, and of an advice. */
+const MAX_TEXT = 2000;
 
 /** The advice if a check ended early. */
 export const RUN_AGAIN = 'run the command again';
@@ -113,11 +116,11 @@ export function showReport({ checks, result }: Report): string[] {
       lines.push(styled('bold', heading));
     }
     const start = `  ${styled(STYLES[status], status.padEnd(statusWidth))}  ${subject.padEnd(subjectWidth)}`;
-    lines.push(`${start}  ${replaceControlCharacters(found)}`);
+    lines.push(`${start}  ${foreignText(found, MAX_TEXT)}`);
     const next = checks[index + 1];
     // Checks in succession share the same advice.
     if (advice && !(next?.check === check && next.advice === advice))
-      lines.push(`${indent}→ ${replaceControlCharacters(advice)}`);
+      lines.push(`${indent}→ ${foreignText(advice, MAX_TEXT)}`);
   }
   const isUnknown = checks.some(({ check, status }) => check === 'recipe' && status === 'unknown');
   const summary = SUMMARIES[result === 'limit' && isUnknown ? 'unknown' : result];

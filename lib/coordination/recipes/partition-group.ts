@@ -4,6 +4,7 @@ import {
   type Session,
   type ZkClient,
 } from '../../client/index.js';
+import { foreignText } from '../../client/errors.js';
 import { abortable, whenSettled } from '../../client/sleep.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
@@ -131,7 +132,7 @@ export class PartitionGroup {
     // It is gone. The watch on the children has fired.
     if (isMember === undefined) return false;
     if (!isMember && !this.known.has(name)) {
-      const message = `znode ${path} is no ephemeral znode with a number of partitions, so it is ignored as a member: delete it, or use another path for the group`;
+      const message = `znode ${this.path}/${foreignText(name)} is no ephemeral znode with a number of partitions, so it is ignored as a member: delete it, or use another path for the group`;
       this.onForeign(new RecipeConflictError(message, { key: this.path }));
     }
     this.known.set(name, isMember);

@@ -1,3 +1,4 @@
+import { foreignText } from '../../client/errors.js';
 import { RecipeConflictError, SequenceExhaustedError } from '../errors.js';
 
 export interface QueueNode {
@@ -46,7 +47,7 @@ export function queueOf(
       queue.push(node);
     } else if (FOREIGN.test(name)) {
       throw new RecipeConflictError(
-        `${parent}/${name} belongs to another recipe, and two recipes on one path do not exclude each other: use another path, or the same recipe everywhere (a key of LockService either exclusively, or with mode 'read' and 'write')`,
+        `${parent}/${foreignText(name)} belongs to another recipe, and two recipes on one path do not exclude each other: use another path, or the same recipe everywhere (a key of LockService either exclusively, or with mode 'read' and 'write')`,
       );
     }
   }

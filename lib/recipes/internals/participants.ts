@@ -82,13 +82,18 @@ function parse(data: Buffer): Pick<Participant, 'revoked' | 'host' | 'pid' | 'de
   if (data.equals(REVOKE_MESSAGE)) return { revoked: true };
   const all = data.toString();
   try {
-    const { host, pid, name, text, data: custom } = JSON.parse(all) as Record<string, never>;
+    const { host, pid, name, text, data: custom } = JSON.parse(all) as Record<string, unknown>;
     // Another library may write JSON as well.
     if (typeof host !== 'string' || typeof pid !== 'number') return { revoked: false, text: all };
-    return { revoked: false, host, pid, details: { name, text, data: custom } };
+    const details = { name: stringOf(name), text: stringOf(text), data: custom };
+    return { revoked: false, host, pid, details };
   } catch {
     return { revoked: false, text: all };
   }
+}
+
+function stringOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }
 
 /**

@@ -170,7 +170,7 @@ describe('locks', () => {
     expect(out).toContain('└─ … 12 more\n');
   });
 
-  it("shows details written by Curator's clients, without control characters", async () => {
+  it("shows details written by Curator's clients, without control characters, and short", async () => {
     const path = server.path('curator');
     const client = await connect();
     await client.ensureContainers(path);
@@ -179,7 +179,8 @@ describe('locks', () => {
       '10.0.0.7',
       'evil\x1b[2J\nrow',
       '',
-      '{"host":"h","pid":1,"name":[5]}',
+      '{"host":"h","pid":1,"name":{"toString":1},"text":{"toString":1}}',
+      `{"host":"h","pid":2,"name":"${'A'.repeat(900_000)}"}`,
     ].entries()) {
       const name = `_c_6a2b1a52-1f9f-4c57-9a52-0d8e2c0a9b0${index}-lock-`;
       await session.create(`${path}/${name}`, data, { mode: 'ephemeral-sequential' });
@@ -191,9 +192,10 @@ describe('locks', () => {
         '/',
         `└─ ${path.slice(1)} (mutex)`,
         '   ├─ holds  10.0.0.7  0s',
-        '   ├─ waits  evil?[2J?row  0s',
+        '   ├─ waits  evil?[2J row  0s',
         `   ├─ waits  session 0x${session.id}  0s`,
-        '   └─ waits  5 (h pid 1)  0s',
+        '   ├─ waits  h pid 1  0s',
+        `   └─ waits  ${'A'.repeat(200)}…  0s`,
         `1 lock under ${args[1] ?? '/'}`,
       ]);
     }

@@ -149,6 +149,8 @@ export interface Claim {
   readonly behind?: string;
 }
 
+/** The last time that a Date can have, milliseconds. */
+const LAST_TIME = 8.64e15;
 /** The most claims in a znode, to keep it small. A cycle through further ones is not found. */
 const MAX_CLAIMS = 64;
 
@@ -176,7 +178,7 @@ function isClaim(claim: unknown): claim is Claim {
     typeof node === 'string' &&
     typeof key === 'string' &&
     typeof since === 'number' &&
-    (until === undefined || typeof until === 'number') &&
+    (until === undefined || (typeof until === 'number' && Math.abs(until) <= LAST_TIME)) &&
     (behind === undefined || typeof behind === 'string')
   );
 }

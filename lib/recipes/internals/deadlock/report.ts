@@ -1,4 +1,5 @@
 import { listen, typedChannel } from '../../../client/diagnostics.js';
+import { foreignText } from '../../../client/errors.js';
 import type { Session, ZkClient } from '../../../client/index.js';
 import { checkFunction } from '../../../client/validation.js';
 import type { Deadlock, DeadlockMember, Participant } from '../../types.js';
@@ -76,9 +77,13 @@ async function holderOf(session: Session, node: string): Promise<Participant | u
 
 function sentence({ key, holder, waitsFor, here, refused, endsAt }: DeadlockMember): string {
   const { host, pid, details, path } = holder;
-  const who = here ? `this process (${pid})` : host ? `${host} pid ${pid}` : path;
-  const description = [details?.name, details?.text].filter(Boolean).join(': ');
+  const who = here ? `this process (${pid})` : foreignText(host ? `${host} pid ${pid}` : path);
+  const description = foreignText([details?.name, details?.text].filter(Boolean).join(': '));
   const end = endsAt ? ` until ${endsAt.toISOString()}` : '';
   const fate = refused ? ' (this wait is rejected to end the deadlock)' : '';
-  return `${JSON.stringify(key)} is held by ${who}${description && ` (${description})`}, which waits for ${JSON.stringify(waitsFor)}${end}${fate}`;
+  return `${quoted(key)} is held by ${who}${description && ` (${description})`}, which waits for ${quoted(waitsFor)}${end}${fate}`;
+}
+
+function quoted(key: string): string {
+  return `"${foreignText(key)}"`;
 }

@@ -22,7 +22,7 @@ async function holder(key: string) {
   const reports: (Deadlock & { at: number })[] = [];
   const [held, crossing] = [new Gate(), new Gate()];
   const lock = (of: string) => new Mutex(client, `/locks/${of}`, { key: of });
-  const details = { name, text: `of ${name}` };
+  const details = { name, text: `of ${name}\n\u001b[2J` };
   let cross!: () => Promise<string>;
   const outcome = process.run(async () => {
     onDeadlock((deadlock) => reports.push({ ...deadlock, at: currentWorld().now }));
@@ -72,7 +72,7 @@ describe('a deadlock between processes', () => {
           const name = `holder of ${member.key}`;
           expect(member.holder).toMatchObject({ state: 'holding', details: { name } });
           expect(member.here).toBe(member.key === key);
-          expect(message).toContain(name);
+          expect(message).toContain(`${name}: of ${name} ?[2J`);
         }
       }
     },
