@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
+import { foreignText } from '../../client/errors.js';
 import { warn } from '../../client/listeners.js';
 import {
   checkBelowRoot,
@@ -9,6 +10,9 @@ import {
   isRecord,
   MAX_REQUEST,
 } from '../../client/validation.js';
+import { RecipeConflictError } from '../../recipes/errors.js';
+import { childrenOf } from '../../recipes/internals/participants.js';
+import { ErrorReporter } from './internals/error-reporter.js';
 import {
   BYTES,
   encodeItems,
@@ -33,13 +37,16 @@ export interface QueueOptions<T> {
    */
   lockPath?: string | undefined;
   /**
-   * The maximum number of znodes. A put waits while the queue has this many. Producers that put at the same time may exceed
+   * The maximum number of items' znodes. A put waits while the queue has this many. Producers that put at the same time may exceed
    * it. Curator's `QueueBuilder.maxItems`. Default: no limit.
    */
   maxItems?: number | undefined;
   /** Converts items to bytes and back. Default: the items are Buffers. */
   serializer?: QueueSerializer<T> | undefined;
-  /** Called with the errors of consumers, see {@link ConsumeOptions.onError}. Default: a process warning. */
+  /**
+   * Called with the errors of consumers, see {@link ConsumeOptions.onError}, and with a RecipeConflictError if the queue has
+   * znodes of another recipe: once, until they are gone. Default: a process warning.
+   */
   onError?: ((error: Error) => void) | undefined;
 }
 
@@ -61,6 +68,8 @@ export abstract class QueueBase<T> {
   protected abstract readonly prioritized: boolean;
   private readonly serializer: QueueSerializer<T>;
   private readonly onError: (error: Error) => void;
+  /** Whether the znodes of another recipe are reported. */
+  private conflictReported = false;
   private readonly closing = new AbortController();
   private readonly puts = new Set<Promise<string>>();
   private readonly consumers = new Set<ConsumerLoop<T>>();
@@ -77,7 +86,7 @@ export abstract class QueueBase<T> {
     const { lockPath = `${path}-locks`, maxItems = Infinity, serializer, onError = warn } = options;
     checkBelowRoot(lockPath, 'lockPath');
     if (`${lockPath}/`.startsWith(`${path}/`)) {
-      // A child of the queue that is no item would count as one for `maxItems` and `size()`.
+      // The queue reports each child that is no item.
       const expected = 'a znode that is neither the path of the items nor below it';
       throw new BadOptionError('lockPath', lockPath, expected);
     }
@@ -98,9 +107,9 @@ export abstract class QueueBase<T> {
     this.serializer = serializer ?? (BYTES as QueueSerializer<unknown> as QueueSerializer<T>);
   }
 
-  /** Reads the number of znodes in the queue. Items that were put together share one. Curator's getLastMessageCount. */
+  /** Reads the number of items' znodes. Items that were put together share one. Curator's getLastMessageCount. */
   async size(): Promise<number> {
-    return (await this.client.exists(this.path))?.numChildren ?? 0;
+    return this.itemsIn(await childrenOf(this.client, this.path)).length;
   }
 
   /**
@@ -112,8 +121,17 @@ export abstract class QueueBase<T> {
   consume(handler: QueueHandler<T>, options: ConsumeOptions = {}): ConsumerHandle {
     this.closing.signal.throwIfAborted();
     const { client, path, lockPath, serializer, onError, prioritized } = this;
-    const ensurePaths = () => this.ensurePaths();
-    const queue = { client, path, lockPath, serializer, onError, prioritized, ensurePaths };
+    const { itemsIn, ensurePaths } = this;
+    const queue = {
+      client,
+      path,
+      lockPath,
+      serializer,
+      onError,
+      prioritized,
+      itemsIn,
+      ensurePaths,
+    };
     const consumer: ConsumerLoop<T> = new ConsumerLoop(queue, handler, options, () =>
       this.consumers.delete(consumer),
     );
@@ -148,12 +166,12 @@ export abstract class QueueBase<T> {
     // In contrast to items.map(), it does not skip the holes of an array.
     const stored = Array.from(items, (item: T) => serializeItem(this.serializer, item));
     const data = encodeItems({ items: stored, id, attempts: 0 });
-    const { client, path, maxItems } = this;
+    const { client, path, maxItems, itemsIn, ensurePaths } = this;
     if (data.length > MAX_REQUEST) {
       const option = stored.length === 1 ? 'item' : 'items';
       throw new BadOptionError(option, data.length, `at most ${MAX_REQUEST} bytes in one znode`);
     }
-    const queue = { client, path, maxItems, ensurePaths: () => this.ensurePaths() };
+    const queue = { client, path, maxItems, itemsIn, ensurePaths };
     const put = new QueuePut(queue, ITEM_PREFIX + prefix, data, id);
     const result = put.run(options, this.closing.signal);
     this.puts.add(result);
@@ -165,9 +183,23 @@ export abstract class QueueBase<T> {
   }
 
   /** Creates the missing znodes as Curator does: they are persistent, and their parents are containers. */
-  private async ensurePaths(): Promise<void> {
+  private readonly ensurePaths = async (): Promise<void> => {
     for (const path of [this.path, this.lockPath]) {
       await this.client.ensureContainers(path, { persistent: true });
     }
-  }
+  };
+
+  /** Returns the items among the children of the queue. Reports the others once. */
+  private readonly itemsIn = (children: readonly string[]): string[] => {
+    const { path: key } = this;
+    const items = children.filter((name) => name.startsWith(ITEM_PREFIX));
+    const others = children.length - items.length;
+    if (others > 0 && !this.conflictReported) {
+      const example = foreignText(children.find((name) => !name.startsWith(ITEM_PREFIX)));
+      const message = `${others} znode(s) of the queue ${key} are no items, for example ${example}: consumers ignore them, and size() and maxItems do not count them. Delete them, or use another path`;
+      new ErrorReporter(this.onError).report(new RecipeConflictError(message, { key }));
+    }
+    this.conflictReported = others > 0;
+    return items;
+  };
 }

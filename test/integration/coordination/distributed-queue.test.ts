@@ -8,6 +8,7 @@ import {
   QueueFullError,
   QueueItemError,
   type QueueOptions,
+  RecipeConflictError,
 } from 'nestjs-zookeeper/coordination/recipes';
 import { describe, expect, vi } from 'vitest';
 import type { ZkClient } from '../../../lib/client/index.js';
@@ -431,6 +432,40 @@ describe('a bounded queue', () => {
     await waiting;
     await expect(queue.put('three')).rejects.toMatchObject({ code: 'SHUTTING_DOWN' });
     expect(await queue.size()).toBe(1);
+  });
+});
+
+describe('a queue with znodes of another recipe', () => {
+  it('reports them once, does not count them, and handles its items', async () => {
+    const errors: Error[] = [];
+    const onError = (error: Error) => void errors.push(error);
+    const queue = open({ maxItems: 1, onError });
+    await client.ensureContainers(path);
+    // As the queue of kazoo names its items.
+    const foreign = await client.create(`${path}/entry-100-`, 'x', {
+      mode: 'persistent-sequential',
+    });
+    await client.create(`${path}/other`);
+    expect(await queue.size()).toBe(0);
+    await queue.put('one', { wait: 0 });
+    expect(await queue.size()).toBe(1);
+    await expect(queue.put('two', { wait: 0 })).rejects.toThrow(QueueFullError);
+    const { handled } = collect(queue);
+    await queue.put('two');
+    await eventually(() => expect(handled).toEqual(['one', 'two']));
+    const reported = errors.splice(0);
+    expect(reported).toEqual([expect.any(RecipeConflictError)]);
+    expect(reported[0]!.message).toMatch(
+      new RegExp(
+        `^2 znode\\(s\\) of the queue ${path} are no items, for example (entry-100-|other)`,
+      ),
+    );
+    // Those that appear later are reported again.
+    await client.delete(foreign);
+    await client.delete(`${path}/other`);
+    await queue.size();
+    await client.create(foreign);
+    await eventually(() => expect(errors).toHaveLength(1));
   });
 });
 

@@ -7,6 +7,7 @@ const QUEUE = {
   path: '/queue',
   lockPath: '/queue-locks',
   prioritized: false,
+  itemsIn: (children: readonly string[]) => [...children],
   ensurePaths: () => Promise.resolve(),
 };
 

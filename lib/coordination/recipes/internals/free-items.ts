@@ -1,6 +1,5 @@
 import type { Session, Watch } from '../../../client/index.js';
 import { isNodeError } from './nodes.js';
-import { ITEM_PREFIX } from './queue-items.js';
 
 /** Upper bound of the random choice: contending consumers take one of the first 16 items. */
 const MAX_CHOICE = 16;
@@ -11,6 +10,8 @@ export interface ListedQueue {
   readonly lockPath: string;
   /** Whether a later put can come before earlier items. */
   readonly prioritized: boolean;
+  /** Returns the items among the children of the queue. */
+  itemsIn(children: readonly string[]): string[];
   ensurePaths(): Promise<void>;
 }
 
@@ -116,7 +117,7 @@ export class FreeItems {
       listing.catch(() => {});
       const { children, watch } = await session.children(path, { watch: true });
       this.follow(watch);
-      const items = children.filter((name) => name.startsWith(ITEM_PREFIX));
+      const items = this.queue.itemsIn(children);
       const locks = new Set((await listing).children);
       // A name of a deleted item can occur again if the queue is deleted and created again.
       const listed = new Set(items);

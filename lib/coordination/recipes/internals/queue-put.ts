@@ -4,7 +4,7 @@ import { RecipeConflictError, SequenceExhaustedError } from '../../../recipes/er
 import { QueueFullError } from '../errors.js';
 import { CLOSE_TIMEOUT } from './close-timeout.js';
 import { isLostReply, isNodeError } from './nodes.js';
-import { decodeItems, ITEM_PREFIX } from './queue-items.js';
+import { decodeItems } from './queue-items.js';
 import { WaitLimit, type WaitOptions } from './wait-limit.js';
 
 /** The queue of a put. */
@@ -12,6 +12,8 @@ export interface PutQueue {
   readonly client: ZkClient;
   readonly path: string;
   readonly maxItems: number;
+  /** Returns the items among the children of the queue. */
+  itemsIn(children: readonly string[]): string[];
   ensurePaths(): Promise<void>;
 }
 
@@ -70,7 +72,7 @@ export class QueuePut {
         if (isNodeError(error, 'NO_NODE')) return;
         throw error;
       }
-      this.isFull = listing.children.length >= maxItems;
+      this.isFull = this.queue.itemsIn(listing.children).length >= maxItems;
       if (!this.isFull) return listing.watch.remove();
       await limit.waitFor(listing.watch);
     }
@@ -122,10 +124,7 @@ export class QueuePut {
       await client.sync(key);
       const { children } = await client.children(key);
       // The item is probably one of the last.
-      const names = children
-        .filter((name) => name.startsWith(ITEM_PREFIX))
-        .sort()
-        .toReversed();
+      const names = this.queue.itemsIn(children).sort().toReversed();
       while (names.length > 0) {
         const some = names.splice(0, READ_AT_ONCE);
         const found = await Promise.all(some.map((name) => this.hasId(name)));
