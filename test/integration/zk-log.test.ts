@@ -89,6 +89,14 @@ describe('the log contains a warning', () => {
     );
   });
 
+  it('for a hold of more than 30 seconds by default, also without warnings about waits', async () => {
+    const app = await apps.start({}, { warnAfter: { wait: Infinity } });
+    await app.get(LockService).withLock('slow', () => currentWorld().sleep(29_000));
+    expect(about('slow')).toEqual([]);
+    await app.get(LockService).withLock('slow', () => currentWorld().sleep(40_000));
+    expect(about('slow')).toHaveLength(1);
+  });
+
   it('for no short wait or hold, and for none if the limit is Infinity', async () => {
     const app = await apps.start({}, { warnAfter: { wait: 20_000, hold: Infinity } });
     const locks = app.get(LockService);

@@ -88,6 +88,25 @@ describe('the events between two reads', () => {
     ]);
   });
 
+  it('measure a hold from its grant, and not from the beginning of the wait', async () => {
+    const path = '/locks/gold';
+    const client = await connect();
+    const log = new EventLog(client);
+    const read = async () => log.update((await scan(client, everything)).states);
+    const lease = await new Mutex(client, path).acquire();
+    await read();
+    const next = await wait(client, path, 2);
+    await read();
+    await new Promise((resolve) => setTimeout(resolve, 10_000));
+    await lease.release();
+    const granted = await next.acquired;
+    await read();
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    await granted.release();
+    const [released] = await read();
+    expect(Math.round(released!.held! / 1000)).toBe(2);
+  });
+
   it('are a loss if the znodes of a session are deleted together', async () => {
     const [client, other, read] = await Promise.all([connect(), connect(), reader()]);
     // The server deletes containers that are empty, and with them the transaction of their last change.

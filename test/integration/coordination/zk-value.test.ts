@@ -58,7 +58,7 @@ class Prices {
   @ZkValue('config/limits', limitsOptions)
   readonly limits!: LiveValue<Limits>;
 
-  @ZkValue('config/rate', { parse: Number, default: 1 })
+  @ZkValue('config/rate', { parse: Number, default: 0 })
   readonly rate!: LiveValue<number>;
 }
 
@@ -116,11 +116,11 @@ it('uses the default while the znode is missing', async () => {
   const writer = await write({ limits: '{"max":5}' });
   const app = await apps.start({ imports, providers: [Prices] });
   const { rate } = app.get(Prices);
-  expect(rate.value).toBe(1);
+  expect(rate.value).toBe(0);
   await writer.create(rate.path, '2.5');
   await eventually(() => expect(rate.value).toBe(2.5));
   await writer.delete(rate.path);
-  await eventually(() => expect(rate.value).toBe(1));
+  await eventually(() => expect(rate.value).toBe(0));
 });
 
 it('logs data that is not valid, and keeps the last valid value', async () => {

@@ -12,7 +12,7 @@ import { CronOnLeader } from 'nestjs-zookeeper/schedule';
 import { describe, expect } from 'vitest';
 import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
-import { it } from '../../support/virtual-time.js';
+import { currentWorld, it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
@@ -42,6 +42,29 @@ describe('@CronOnLeader', () => {
     await untilRun();
     expect(ran).toEqual(['other']);
   });
+
+  it.each([
+    [{}, 1],
+    [{ waitForCompletion: false }, 3],
+  ])(
+    'begins no run while an earlier one lasts, unless the options say so: %o',
+    async (options, runs) => {
+      let began = 0;
+
+      @Injectable()
+      class Job {
+        @CronOnLeader(CronExpression.EVERY_SECOND, { election: 'long', ...options })
+        run() {
+          return new Promise<void>((resolve) => setTimeout(resolve, 3_500, began++));
+        }
+      }
+      const app = await apps.start({ imports: [ScheduleModule.forRoot()], providers: [Job] });
+      await app.get(LeaderService).latch('long').await();
+      await expect.poll(() => began).toBe(1);
+      await currentWorld().sleep(2_500);
+      expect(began).toBe(runs);
+    },
+  );
 
   it("takes part in the election 'cron' by default", async () => {
     @Injectable()

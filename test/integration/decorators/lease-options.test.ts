@@ -8,6 +8,7 @@ import {
   LockService,
   SemaphoreService,
   type MultiLease,
+  ZkModule,
 } from 'nestjs-zookeeper';
 import { firstValueFrom, NEVER, Observable, of, toArray } from 'rxjs';
 import { describe, expect } from 'vitest';
@@ -274,6 +275,19 @@ describe('@DistributedSemaphore', () => {
     const years = await Promise.all(Array.from({ length: 10 }, (_, i) => reports[i % 2]!.print(i)));
     expect(years).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     expect(meter.most).toBe(2);
+  });
+
+  it("checks onBusy: 'skip' against the default wait of the connection that it names", async () => {
+    @Injectable()
+    class Reports {
+      @DistributedSemaphore('reports', { permits: 1, onBusy: 'skip', connection: 'printers' })
+      async print() {
+        return 'printed';
+      }
+    }
+    const printers = ZkModule.forRoot(apps.options({ name: 'printers', defaults: { wait: 0 } }));
+    const app = await apps.start({ imports: [printers], providers: [Reports] });
+    expect(await app.get(Reports).print()).toBe('printed');
   });
 
   it('uses the shared number of permits, on the connection that it names', async () => {

@@ -182,13 +182,15 @@ it('dropConnections() drops the connection of one session', async () => {
 });
 
 describe('skipClock()', () => {
-  it('ends sessions whose timeout has passed, connected or not', async () => {
-    await create(client, '/e', CreateFlag.ephemeral);
+  it('ends sessions whose timeout has passed, connected or not, and removes containers that this empties', async () => {
+    const request = { path: '/c', data: null, acl: OPEN, flags: CreateFlag.container };
+    await witness.request(OpCode.createContainer, CreateRequest, request);
+    for (const path of ['/e', '/c/e']) await create(client, path, CreateFlag.ephemeral);
     await server.skipClock(10_000);
     expect((await client.ping()).err).toBe(0);
     await server.skipClock(20_100);
     await client.closed;
-    expect((await exists(witness, '/e')).err).toBe(NO_NODE);
+    for (const path of ['/e', '/c']) expect((await exists(witness, path)).err).toBe(NO_NODE);
     expect((await witness.ping()).err).toBe(0);
   });
 

@@ -120,16 +120,22 @@ describe('a kill -9', () => {
 });
 
 describe('a lost session', () => {
-  it('leaves a command a sixth of the session timeout, so that it ends before another process gets the lock', async () => {
-    let grace: number | undefined;
-    const options = { zookeeper: server.connectString, sessionTimeout: 12_000 };
-    await supervise(options, async (client, supervisor) => {
-      expect((await client.session()).timeout).toBe(12_000);
-      ({ grace } = supervisor);
-      return 0;
-    });
-    expect(grace).toBe(2000);
-  });
+  it.each([
+    ['a sixth of the session timeout by default', {}, 2000],
+    ['no time with --grace 0', { grace: 0 }, 0],
+  ])(
+    'leaves a command %s, so that it ends before another process gets the lock',
+    async (_, given, expected) => {
+      let grace: number | undefined;
+      const options = { zookeeper: server.connectString, sessionTimeout: 12_000, ...given };
+      await supervise(options, async (client, supervisor) => {
+        expect((await client.session()).timeout).toBe(12_000);
+        ({ grace } = supervisor);
+        return 0;
+      });
+      expect(grace).toBe(expected);
+    },
+  );
 
   it('stops the command with SIGTERM', async () => {
     const lock = server.path('lost');

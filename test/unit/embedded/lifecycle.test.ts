@@ -62,6 +62,19 @@ describe('An embedded server', () => {
     }
   });
 
+  test('keeps its data if a restart fails because another program uses the port', async () => {
+    const server = await start();
+    const { port } = server;
+    const client = await RawClient.connect({ port });
+    await create(client, '/kept');
+    await server.stop();
+    const other = await start({ port });
+    await expect(server.restart()).rejects.toMatchObject({ code: 'EADDRINUSE' });
+    await other.stop();
+    await server.restart();
+    expect((await exists(await RawClient.connect({ port }), '/kept')).err).toBe(0);
+  });
+
   test('expires a session by its id: its nodes are deleted, watches fire and its connection closes', async () => {
     const server = await start();
     const victim = await RawClient.connect({ port: server.port });
