@@ -6,6 +6,7 @@ import {
   getZkClientToken,
   InjectLockService,
   InjectZkClient,
+  LeaderService,
   LockService,
   WaitCancelledError,
   ZkClient,
@@ -13,9 +14,18 @@ import {
   type ZkModuleAsyncOptions,
   type ZkOptionsFactory,
 } from 'nestjs-zookeeper';
+import {
+  CoordinationModule,
+  type LiveValue,
+  type Partition,
+  Partitioned,
+  ZkValue,
+} from 'nestjs-zookeeper/coordination';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
+import { eventually } from '../support/eventually.js';
 import { failureOf } from '../support/recipe-nodes.js';
-import { useApps } from '../support/nest-apps.js';
+import { untilLeading, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 import { afterEach, it } from '../support/virtual-time.js';
 
@@ -75,14 +85,37 @@ describe('an application with ZkModule', () => {
     expect((close.mock.contexts[0] as ZkClient).state).toBe('CLOSED');
   });
 
-  it('starts with lazyConnection although no server answers: acquires fail until one does', async () => {
+  it('starts with lazyConnection although no server answers, and connects without any call when one does, however late', async () => {
+    const lines = recordLog();
     await zk.stop();
-    const app = await apps.start({}, { lazyConnection: true, retry: once });
+    const partitions: number[] = [];
+    @Injectable()
+    class Background {
+      @ZkValue('config/limit', { default: 1 })
+      readonly limit!: LiveValue<number>;
+
+      @Partitioned('orders', { partitions: 1, rebalanceDelay: 0 })
+      async work({ index, signal }: Partition) {
+        partitions.push(index);
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      }
+    }
+    const app = await apps.start(
+      { imports: [CoordinationModule.forRoot()], providers: [Background] },
+      { lazyConnection: true, elections: ['job'] },
+    );
+    // Ten times as long as the retry policy allows.
+    await delay(90_000);
+    expect(app.client.state).toBe('CONNECTING');
     const locks = app.get(LockService);
-    await expect(locks.acquire('first')).rejects.toThrow(ConnectionError);
-    await expect(locks.acquire('first')).rejects.toThrow(zk.connectString);
+    await expect(locks.acquire('stock')).rejects.toThrow(ConnectionError);
+    await expect(locks.participants('stock')).rejects.toThrow(zk.connectString);
+    expect(lines.filter((line) => line.startsWith('attempt')).length).toBeLessThan(35);
     await zk.start();
-    expect(await locks.withLock('first', () => 'locked')).toBe('locked');
+    await untilLeading(app.get(LeaderService), 'job');
+    await eventually(() => expect(partitions).toEqual([0]));
+    await eventually(() => expect(app.get(Background).limit.staleSince).toBeUndefined());
+    expect(lines.filter((line) => line.startsWith('CONNECTED'))).toHaveLength(1);
   });
 
   it('waits for a lazy connection until the signal aborts, and a try waits 2 seconds', async () => {
