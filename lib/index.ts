@@ -115,7 +115,6 @@ export {
   OnElected,
   OnResigned,
 } from './decorators/election-listeners.js';
-export { ForwardingError } from './decorators/forward-to-leader.js';
 export {
   InjectLeaderService,
   InjectLockService,

@@ -121,7 +121,6 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   SESSION_EXPIRED: UNAVAILABLE,
   SHUTTING_DOWN: { status: 503, message: 'Shutting down' },
   NOT_LEADER: { status: 503, message: 'This instance is not the leader' },
-  FORWARDING: { status: 502, message: 'The leader did not answer' },
   LEASE_LOST: { status: 500, message: 'The lease was lost while the request ran' },
 };
 
