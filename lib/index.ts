@@ -103,10 +103,11 @@ export type {
   KeyFromContext,
   LeaseDecoratorOptions,
   LockableMethod,
-  LockDecorator,
   LockKey,
+  MethodDecoratorFor,
   SemaphoreKey,
   Skippable,
+  SkippingDecorator,
 } from './decorators/decorator-types.js';
 export { DistributedLock } from './decorators/distributed-lock.decorator.js';
 export { DistributedSemaphore } from './decorators/distributed-semaphore.decorator.js';

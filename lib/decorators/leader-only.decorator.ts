@@ -6,7 +6,7 @@ import { checkKey, type LockKeys } from '../services/keys.js';
 import type { LeaderService, TermGuard } from '../services/leader.service.js';
 import { getLeaderServiceToken } from '../services/tokens.js';
 import { checkCalled, decorateMethod } from './decorate-method.js';
-import type { LockableMethod, LockDecorator, Skippable } from './decorator-types.js';
+import type { LockableMethod, MethodDecoratorFor, SkippingDecorator } from './decorator-types.js';
 import { METHOD_OPTIONS, type MethodCall, Requirement } from './requirement.js';
 
 /**
@@ -74,10 +74,10 @@ export interface LeaderOnlyOptions {
 export function LeaderOnly<M extends LockableMethod>(
   election:
     string | (LeaderOnlyOptions & { otherwise?: Exclude<LeaderOnlyOptions['otherwise'], 'skip'> }),
-): LockDecorator<M>;
+): MethodDecoratorFor<M>;
 export function LeaderOnly<M extends LockableMethod>(
   options: LeaderOnlyOptions & { otherwise: 'skip' },
-): LockDecorator<M & Skippable<M>>;
+): SkippingDecorator<M>;
 export function LeaderOnly(...args: [string | LeaderOnlyOptions]): MethodDecorator {
   checkCalled('@LeaderOnly', args);
   const [election] = args;

@@ -2,10 +2,13 @@
  * What the types of the coordination accept and reject. Nothing here runs: `npm run typecheck` is the test. An
  * @ts-expect-error without an error fails it.
  */
+import { applyDecorators } from '@nestjs/common';
 import {
   type CoordinationService,
   type LiveValue,
   type LiveValueOptions,
+  type Partition,
+  Partitioned,
   QueueConsumer,
   type QueueSerializer,
   type StandardSchema,
@@ -18,6 +21,9 @@ interface Mail {
 
 declare const mails: QueueSerializer<Mail>;
 
+const partitioned = Partitioned('orders', { partitions: 4 });
+const onMails = () => applyDecorators(QueueConsumer('mails', { serializer: mails }));
+
 export class Consumers {
   @QueueConsumer('mails')
   json(mail: Mail): string {
@@ -27,6 +33,22 @@ export class Consumers {
   @QueueConsumer('mails', { serializer: mails, concurrency: 2 })
   serialized(mail: Mail): string {
     return mail.to;
+  }
+
+  @onMails()
+  stored(mail: Mail): string {
+    return mail.to;
+  }
+
+  @partitioned
+  async partition({ index }: Partition): Promise<number> {
+    return index;
+  }
+
+  // @ts-expect-error a partition has no such property
+  @partitioned
+  other({ to }: Mail): string {
+    return to;
   }
 
   // @ts-expect-error the serializer returns another type than the method accepts

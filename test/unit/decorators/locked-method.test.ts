@@ -39,7 +39,7 @@ describe('a locked method', () => {
   });
 
   it('is locked through applyDecorators() too', async () => {
-    const Locked = () => applyDecorators(Get(), DistributedLock('orders') as MethodDecorator);
+    const Locked = () => applyDecorators(Get(), DistributedLock('orders'));
     class Controller {
       @Locked()
       async find(): Promise<void> {}
