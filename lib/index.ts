@@ -105,6 +105,7 @@ export type {
   LockableMethod,
   LockKey,
   MethodDecoratorFor,
+  ResultOf,
   SemaphoreKey,
   Skippable,
   SkippingDecorator,

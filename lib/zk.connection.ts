@@ -102,7 +102,7 @@ export class ZkConnection
 
   async onModuleInit(): Promise<void> {
     await this.stopIfFailed(async () => {
-      this.explorer.checkRequirements(this.locks.defaultWait);
+      this.explorer.checkRequirements(this.locks.defaultWait, this.logger);
       this.logger.log(`connecting to ${this.ensemble.connectString}`);
       if (this.settings.lazyConnection) connectInBackground(this.client);
       else await this.connect();

@@ -110,6 +110,16 @@ export type Skippable<M extends LockableMethod> = M &
     : unknown);
 
 /**
+ * A result in place of that of a method, or a promise or an Observable of it.
+ *
+ * @publicApi
+ */
+export type ResultOf<M extends LockableMethod> =
+  ReturnType<M> extends Promise<infer R> | Observable<infer R>
+    ? R | Observable<R> | Promise<R | Observable<R>>
+    : unknown;
+
+/**
  * A {@link MethodDecoratorFor} that is for methods whose calls may be skipped. The type of a decorator in a variable contains no method
  * (`M` is any that can be locked), so each use of it is checked.
  *

@@ -6,7 +6,12 @@ import { checkKey, type LockKeys } from '../services/keys.js';
 import type { LeaderService, TermGuard } from '../services/leader.service.js';
 import { getLeaderServiceToken } from '../services/tokens.js';
 import { checkCalled, decorateMethod } from './decorate-method.js';
-import type { LockableMethod, MethodDecoratorFor, SkippingDecorator } from './decorator-types.js';
+import type {
+  LockableMethod,
+  MethodDecoratorFor,
+  ResultOf,
+  SkippingDecorator,
+} from './decorator-types.js';
 import { METHOD_OPTIONS, type MethodCall, Requirement } from './requirement.js';
 
 /**
@@ -27,9 +32,10 @@ export interface NotLeaderCall {
 /**
  * Options of `@LeaderOnly`.
  *
+ * @typeParam R what `otherwise` may return
  * @publicApi
  */
-export interface LeaderOnlyOptions {
+export interface LeaderOnlyOptions<R = unknown> {
   /** The name of the election. */
   election: string;
   /**
@@ -40,7 +46,7 @@ export interface LeaderOnlyOptions {
    * as done. An explicit `'skip'` requires by its types that the method may resolve to undefined; the default cannot,
    * because no type distinguishes handlers from other methods. Default: `'throw'` on handlers, else `'skip'`.
    */
-  otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => unknown) | undefined;
+  otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => R) | undefined;
   /**
    * What to do if the method succeeded but the leadership ended while it ran, so that another leader may
    * have run it at the same time: `'throw'`, the default, rejects with the NotLeaderError.
@@ -73,7 +79,10 @@ export interface LeaderOnlyOptions {
  */
 export function LeaderOnly<M extends LockableMethod>(
   election:
-    string | (LeaderOnlyOptions & { otherwise?: Exclude<LeaderOnlyOptions['otherwise'], 'skip'> }),
+    | string
+    | (LeaderOnlyOptions<ResultOf<M>> & {
+        otherwise?: Exclude<LeaderOnlyOptions<ResultOf<M>>['otherwise'], 'skip'>;
+      }),
 ): MethodDecoratorFor<M>;
 export function LeaderOnly<M extends LockableMethod>(
   options: LeaderOnlyOptions & { otherwise: 'skip' },

@@ -88,6 +88,34 @@ export class Values {
   @ZkValue('a', { schema: limits, parse: String, connection: 'second' })
   readonly validated!: LiveValue<Mail>;
 
+  @ZkValue('a')
+  readonly claimed!: LiveValue<Mail>;
+
+  @ZkValue('a', { default: 'on' })
+  readonly narrowed!: LiveValue<'on' | 'off'>;
+
+  @ZkValue('a', { default: null })
+  readonly nullable!: LiveValue<Mail | null>;
+
+  @ZkValue('a', { parse: Number })
+  private readonly hidden!: LiveValue<number>;
+
+  constructor(@ZkValue('a', { parse: Number }) readonly injected: LiveValue<number>) {
+    void this.hidden;
+  }
+
+  // @ts-expect-error parse returns numbers
+  @ZkValue('a', { parse: Number })
+  readonly text!: LiveValue<string>;
+
+  // @ts-expect-error the schema returns a Mail
+  @ZkValue('a', { schema: limits })
+  readonly other!: LiveValue<number>;
+
+  // @ts-expect-error a LiveValue and not the value
+  @ZkValue('a', { parse: Number })
+  readonly value!: number;
+
   // @ts-expect-error the default has another type than the result of parse
   @ZkValue('a', { parse: Number, default: 'five' })
   readonly wrong!: LiveValue<number>;

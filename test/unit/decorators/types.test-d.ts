@@ -84,6 +84,14 @@ export class Accepted {
   async routed(goodsNo: string) {
     return goodsNo;
   }
+
+  @LeaderOnly({ election: 'job', otherwise: () => undefined })
+  async ignored(): Promise<void> {}
+
+  @LeaderOnly({ election: 'job', otherwise: () => of(1) })
+  stream(): Observable<number> {
+    return of(2);
+  }
 }
 
 @Injectable()
@@ -185,6 +193,18 @@ export class Refused {
   // @ts-expect-error a misspelt option
   @LeaderOnly({ election: 'job', otherwize: 'skip' })
   async unknownLeaderOption(): Promise<void> {}
+
+  // @ts-expect-error a result of another type than that of the method
+  @LeaderOnly({ election: 'job', otherwise: () => 'x' })
+  async otherResult(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error the argument is a term
+  @OnElected('job')
+  wrongArgument(x: number): number {
+    return x;
+  }
 
   // @ts-expect-error a misspelt option
   @OnElected('job', { conection: 'orders' })
