@@ -180,6 +180,7 @@ describe('ZkModule.forRootAsync', () => {
       },
     ],
     ['useClass', { imports: [ConfigModule], useClass: ZkConfig }],
+    ['useClass with providers', { provideInjectionTokensFrom: [Config], useClass: ZkConfig }],
     ['useExisting', { imports: [ZkConfigModule], useExisting: ZkConfig }],
   ])('accepts options by %s, and can name its connection', async (_, options) => {
     const imports = [ZkModule.forRootAsync({ ...options, name: 'orders' })];
