@@ -103,10 +103,12 @@ export type {
   KeyFromContext,
   LeaseDecoratorOptions,
   LockableMethod,
-  LockDecorator,
   LockKey,
+  MethodDecoratorFor,
+  ResultOf,
   SemaphoreKey,
   Skippable,
+  SkippingDecorator,
 } from './decorators/decorator-types.js';
 export { DistributedLock } from './decorators/distributed-lock.decorator.js';
 export { DistributedSemaphore } from './decorators/distributed-semaphore.decorator.js';
@@ -115,7 +117,6 @@ export {
   OnElected,
   OnResigned,
 } from './decorators/election-listeners.js';
-export { ForwardingError } from './decorators/forward-to-leader.js';
 export {
   InjectLeaderService,
   InjectLockService,

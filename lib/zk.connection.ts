@@ -8,7 +8,8 @@ import {
 } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { foreignText } from './client/errors.js';
-import { ConnectionError, ShuttingDownError, ZkClient } from './client/index.js';
+import { ConnectionError, ZkClient } from './client/index.js';
+import { connectInBackground } from './client/zk-client.js';
 import type { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeper } from './embedded/index.js';
@@ -102,9 +103,9 @@ export class ZkConnection
 
   async onModuleInit(): Promise<void> {
     await this.stopIfFailed(async () => {
-      this.explorer.checkRequirements(this.locks.defaultWait);
+      this.explorer.checkRequirements(this.locks.defaultWait, this.logger);
       this.logger.log(`connecting to ${this.ensemble.connectString}`);
-      if (this.settings.lazyConnection) this.connectInBackground();
+      if (this.settings.lazyConnection) connectInBackground(this.client);
       else await this.connect();
     });
   }
@@ -151,14 +152,6 @@ export class ZkConnection
         { cause },
       );
     }
-  }
-
-  private connectInBackground(): void {
-    this.client.connect().catch((error: unknown) => {
-      if (error instanceof ShuttingDownError) return;
-      const message = error instanceof Error ? error.message : String(error);
-      this.logger.warn(`not connected yet; the next acquire tries again: ${message}`);
-    });
   }
 
   /** Nest may end a failed start without a shutdown. An open client would keep the process alive. */

@@ -21,6 +21,8 @@ import type { ObservedLock } from './recipes/index.js';
 
 /** Milliseconds between two lines about a lost connection. */
 const REMINDER_PERIOD = 5000;
+/** The number of failed attempts of the first connect that have a line each. Later ones have one in each period. */
+const LOGGED_ATTEMPTS = 10;
 
 const SERVERS: Readonly<Record<Exclude<ServerKind, 'zookeeper'>, string>> = {
   'clickhouse-keeper': 'ClickHouse Keeper, which ends the session with the connection',
@@ -71,10 +73,14 @@ export function logStates(client: ZkClient, logger: Logger): () => void {
   };
 }
 
-/** Warns about each failed attempt of the first connect that another attempt follows. The last failure rejects the connect. */
+/** Warns about failed attempts of the first connect that another attempt follows. The last failure rejects the connect. */
 export function logFailedConnects(client: ZkClient, logger: Logger): () => void {
+  let loggedAt = -Infinity;
   return listen(failedConnects, ({ client: failed, error, attempt, pause }) => {
     if (failed !== client || client.state !== 'CONNECTING' || pause === undefined) return;
+    const now = performance.now();
+    if (attempt > LOGGED_ATTEMPTS && now < loggedAt + REMINDER_PERIOD) return;
+    loggedAt = now;
     const next = `attempt ${attempt + 1} follows in ${Math.round(pause)} ms`;
     logger.warn(`attempt ${attempt} to connect failed: ${messageOf(error)}; ${next}`);
   });

@@ -74,13 +74,16 @@ export class ZkModule extends ConfigurableModuleClass {
    */
   static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
     checkOptions(options, ASYNC_OPTIONS, 'options of ZkModule.forRootAsync');
-    const { useFactory, useClass, useExisting } = options;
+    const { useFactory, useClass, useExisting, provideInjectionTokensFrom } = options;
     const given = [useFactory, useClass, useExisting].filter(Boolean).length;
     if (given !== 1) {
       const message = `pass exactly one of useFactory, useClass and useExisting to ZkModule.forRootAsync; ${given} were given`;
       throw new BadOptionError('options of ZkModule.forRootAsync', options, { message });
     }
-    return super.forRootAsync(options);
+    const module = super.forRootAsync(options);
+    if (!useClass || !provideInjectionTokensFrom) return module;
+    // Nest adds them for `inject` only.
+    return { ...module, providers: [...(module.providers ?? []), ...provideInjectionTokensFrom] };
   }
 }
 

@@ -39,8 +39,8 @@ export interface ZkNestOptions {
    */
   participantId?: string | undefined;
   /**
-   * True connects in the background: the application starts even if no server replies, and the next acquire
-   * connects again. False starts the application after the connect, and fails the start when the option `retry` gives up:
+   * True connects in the background: the application starts even if no server replies, and tries to connect until it is
+   * closed. False starts the application after the connect, and fails the start when the option `retry` gives up:
    * after about 9 seconds on a closed port. Default false.
    */
   lazyConnection?: boolean | undefined;

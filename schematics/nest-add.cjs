@@ -3,8 +3,7 @@
 // prints the manual steps.
 
 const IMPORT = "import { ZkModule } from 'nestjs-zookeeper';";
-const MODULE =
-  "ZkModule.forRoot({ connectString: process.env.ZK_CONNECT_STRING ?? 'localhost:2181' })";
+const MODULE = 'ZkModule.forRoot({ connectString: process.env.ZK_CONNECT_STRING })';
 const BY_HAND = `Add to the root module: ${IMPORT} and, in its imports, ${MODULE}`;
 
 const HOOKS_BY_HAND =
@@ -30,12 +29,12 @@ function addModule(tree, logger, file) {
   }
   const edited = withModule(source);
   if (edited === undefined) {
-    logger.warn(`${file} has no @Module({ … }) of its own. ${BY_HAND}`);
+    logger.warn(`${file} has no @Module({ … }) of its own, or its imports are no list. ${BY_HAND}`);
     return;
   }
   tree.overwrite(file, withImport(edited));
   logger.info(
-    'Without a ZooKeeper server, ZkModule.forRoot({ embedded: true }) starts one in the process, for development.',
+    'Set ZK_CONNECT_STRING to the servers (zk1:2181,zk2:2181). Without a server, ZkModule.forRoot({ embedded: true }) starts one in the process, for development.',
   );
 }
 
@@ -72,7 +71,12 @@ function withModule(source) {
   if (!module) return undefined;
   const start = module.index + module[0].length;
   const imports = /[\s,]imports:\s*\[/.exec(source.slice(start));
-  if (!imports) return insert(source, start, `\n  imports: [${MODULE}],`);
+  if (!imports) {
+    const [metadata] = source.slice(start).split(/\}\s*\)/);
+    // A shorthand or a variable.
+    if (/\bimports\b/.test(metadata)) return undefined;
+    return insert(source, start, `\n  imports: [${MODULE}],`);
+  }
   const at = start + imports.index + imports[0].length;
   const [rest] = /^\s*\S/.exec(source.slice(at));
   if (rest.endsWith(']')) return insert(source, at, MODULE);

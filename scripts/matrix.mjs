@@ -30,6 +30,8 @@ const FEATURES = {
   config: (nest) => [`@nestjs/config@${nest === 11 ? 4 : nest}`],
   typeorm: (nest) => [`@nestjs/typeorm@${nest}`, `typeorm@${nest === 11 ? '0.3' : 1}`, 'sql.js@1'],
   'zk-value': () => [],
+  file: () => [],
+  observe: () => ['@nestjs/observe@0.3'],
 };
 /** The lowest version of each release line that `engines` allows. */
 const NODES = ['20.19.0', '22.12.0', '24'];

@@ -12,7 +12,6 @@ import { detached } from './listeners.js';
 import { LiveSession } from './live-session.js';
 import { SessionFile } from './session-file.js';
 import type { NormalizedOptions } from './options.js';
-import type { RetryFunction } from './retry.js';
 import { elapsed, type Instant, instant } from './session-deadline.js';
 import { sleep } from './sleep.js';
 import type { SessionSettings } from './transactional-session.js';
@@ -50,6 +49,8 @@ export class SessionManager {
   /** Resolves to a session that is being connected for the first time. */
   #establishing: Promise<LiveSession> | undefined;
   #started: Promise<void> | undefined;
+  /** Whether it connects until it is stopped: after the first session, or since {@link startInBackground}. */
+  #persistent = false;
   #stopped: Promise<void> | undefined;
   #lastFailure: unknown;
   #wake: () => void = () => {};
@@ -77,10 +78,28 @@ export class SessionManager {
     return this.#session?.alive ? this.#session : undefined;
   }
 
-  /** Resolves when the first session is connected. If the retry policy gives up, it rejects and leaves nothing running. */
-  start(): Promise<void> {
-    if (this.stopping.aborted) return Promise.reject(this.stopping.reason);
-    return (this.#started ??= detached(() => this.#start()));
+  /**
+   * Resolves when the first session is connected. If the retry policy gives up, it rejects and leaves nothing running,
+   * unless the manager was started in the background.
+   */
+  async start(): Promise<void> {
+    this.stopping.throwIfAborted();
+    this.#started ??= detached(() => this.#start());
+    if (this.#persistent && this.connection.state === 'CONNECTING') await this.session();
+    else await this.#started;
+  }
+
+  /**
+   * Connects the first session as all later ones: it tries until it is stopped.
+   *
+   * @throws BadOptionError if the session file cannot be used
+   */
+  startInBackground(): void {
+    this.#claimFile();
+    this.#persistent = true;
+    this.#started ??= detached(() => this.#start());
+    // A start that began before this call may be giving up just now.
+    this.#started.catch(() => this.stopping.aborted || this.startInBackground());
   }
 
   stop(): Promise<void> {
@@ -125,14 +144,20 @@ export class SessionManager {
 
   async #start(): Promise<void> {
     try {
-      const previous = this.#file?.claim();
-      if (previous) this.#orphans.push(previous);
-      void this.#keep(await this.#establish(this.#options.retry));
+      this.#claimFile();
+      const session = await this.#establish();
+      this.#persistent = true;
+      void this.#keep(session);
       if (this.#file) await Promise.all(this.#closingOrphans);
     } catch (error) {
       this.#started = undefined;
       throw error;
     }
+  }
+
+  #claimFile(): void {
+    const previous = this.#file?.claim();
+    if (previous) this.#orphans.push(previous);
   }
 
   async #stop(): Promise<void> {
@@ -192,16 +217,12 @@ export class SessionManager {
     }
   }
 
-  /**
-   * Connects a new session.
-   *
-   * @param policy limits the attempts; without it they continue until the client is closed
-   */
-  #establish(policy?: RetryFunction): Promise<LiveSession> {
-    return (this.#establishing = this.#tryToEstablish(policy));
+  /** Connects a new session. Only without `#persistent`, the retry policy limits the attempts. */
+  #establish(): Promise<LiveSession> {
+    return (this.#establishing = this.#tryToEstablish());
   }
 
-  async #tryToEstablish(policy?: RetryFunction): Promise<LiveSession> {
+  async #tryToEstablish(): Promise<LiveSession> {
     const since = instant();
     let session = this.#newSession();
     try {
@@ -213,8 +234,10 @@ export class SessionManager {
           this.stopping.throwIfAborted();
           this.#lastFailure = error;
           if (error instanceof SessionExpiredError) session = this.#newSession();
-          else if (policy && !(error instanceof ConnectionError)) throw error;
-          const pause = policy ? policy(attempt, elapsed(since)) : this.#pause(attempt, since);
+          else if (!this.#persistent && !(error instanceof ConnectionError)) throw error;
+          const pause = this.#persistent
+            ? this.#pause(attempt, since)
+            : this.#options.retry(attempt, elapsed(since));
           this.observer.connectFailed({ error, attempt, pause });
           if (pause === undefined) throw error;
           await sleep(pause, { signals: [this.stopping], ref: true });

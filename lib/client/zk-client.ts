@@ -83,6 +83,9 @@ export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
 export let connectedSession: (client: ZkClient) => LiveSession | undefined;
 
+/** As {@link ZkClient.connect}, but tries until the client is closed, and does not wait. For `lazyConnection`. */
+export let connectInBackground: (client: ZkClient) => void;
+
 /** Runs a write in the current session, and again if it was not sent, as the retry policy allows. For recipes. */
 export let runWrite: <T>(client: ZkClient, write: Write<T>) => Promise<T>;
 type Write<T> = (session: LiveSession) => Promise<T>;
@@ -113,6 +116,7 @@ export class ZkClient {
       const { current } = client.#sessions;
       return current?.connected ? current : undefined;
     };
+    connectInBackground = (client) => client.#sessions.startInBackground();
     runWrite = (client, write) => client.#write(write);
   }
 

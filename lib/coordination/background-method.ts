@@ -4,6 +4,7 @@ import { BadOptionError } from '../client/index.js';
 import { checkOptions, checkRecord } from '../client/validation.js';
 import { checkHasInstance, discoverMethods } from '../decorators/coordination.explorer.js';
 import { checkLegacyMethod, isMethod } from '../decorators/decorate-method.js';
+import type { MethodDecoratorFor } from '../decorators/decorator-types.js';
 import { injectService } from '../decorators/injected-service.js';
 import { MisuseError } from '../decorators/requirement.js';
 import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
@@ -36,13 +37,6 @@ interface BackgroundMethod extends DecoratorInfo {
   readonly start: StartRecipe<Callback>;
 }
 
-/** A decorator for methods that a recipe calls with the arguments of `C`. */
-type BackgroundDecorator<C extends Callback> = <M extends C>(
-  target: object,
-  method: string | symbol,
-  descriptor: TypedPropertyDescriptor<M>,
-) => void;
-
 /**
  * Returns a decorator for methods that a recipe calls from the start of the application until its shutdown.
  *
@@ -53,10 +47,10 @@ export function backgroundMethod<C extends Callback, O extends { connection?: st
   options: O,
   allowed: readonly (keyof O & string)[],
   prepare: (label: string, options: Omit<O, 'connection'>) => StartRecipe<C>,
-): BackgroundDecorator<C> {
+): MethodDecoratorFor<C> {
   // Without its call, a decorator gets the class and the name of the method as its arguments.
   checkRecord(options, `options of ${info.decorator}`);
-  return (target, method, descriptor) => {
+  const decorator: MethodDecorator = (target, method, descriptor) => {
     checkLegacyMethod(info.decorator, target, method);
     const isStatic = typeof target === 'function';
     const owner = isStatic ? target.name : target.constructor.name;
@@ -77,6 +71,7 @@ export function backgroundMethod<C extends Callback, O extends { connection?: st
     const added: BackgroundMethod = { ...info, label, connection, start };
     Reflect.defineMetadata(METADATA, [...backgroundMethodsOf(fn), added], fn);
   };
+  return decorator as MethodDecoratorFor<C>;
 }
 
 function moduleOf(connection: string): string {

@@ -49,4 +49,9 @@ export {
 export { getPartitionServiceToken, PartitionService } from './partition.service.js';
 export { Partitioned, type PartitionedOptions } from './partitioned.decorator.js';
 export { QueueConsumer, type QueueConsumerOptions } from './queue-consumer.decorator.js';
-export { getZkValueToken, ZkValue, type ZkValueOptions } from './zk-value.decorator.js';
+export {
+  getZkValueToken,
+  ZkValue,
+  type ZkValueDecorator,
+  type ZkValueOptions,
+} from './zk-value.decorator.js';

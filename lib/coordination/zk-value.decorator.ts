@@ -31,6 +31,30 @@ export interface ZkValueOptions<T, Parsed = T> extends LiveValueOptions<T, Parse
   connection?: string | undefined;
 }
 
+/**
+ * The decorator that {@link ZkValue} returns. On a public property it compares `T`, if the options determine it, with the
+ * declared type.
+ *
+ * @publicApi
+ */
+export interface ZkValueDecorator<T> {
+  (target: object, property: string | symbol | undefined, index: number): void;
+  <Target extends object, Key extends string | symbol>(
+    target: Target,
+    property: Key & Checked<T, Target[Key & keyof Target]>,
+  ): void;
+}
+
+/** Unknown if a value of the type `T` may be one of the type `Declared`. */
+type Checked<T, Declared> = unknown extends T
+  ? unknown
+  : LiveValue<T> extends Declared
+    ? unknown
+    : // A private property is `never` here.
+      [Declared] extends [LiveValue<T>]
+      ? unknown
+      : { 'The znode has another value': LiveValue<T> };
+
 /** One decorator. */
 interface Use {
   readonly owner: Function;
@@ -73,11 +97,11 @@ export function getZkValueToken(path: string, connection?: string): InjectionTok
 export function ZkValue<T>(
   path: string,
   options: ZkValueOptions<T, unknown> & ValidatedOptions<T>,
-): PropertyDecorator & ParameterDecorator;
+): ZkValueDecorator<T>;
 export function ZkValue<T = unknown>(
   path: string,
   options?: ZkValueOptions<T>,
-): PropertyDecorator & ParameterDecorator;
+): ZkValueDecorator<T>;
 export function ZkValue(
   path: string,
   options: ZkValueOptions<unknown> = {},

@@ -5,13 +5,14 @@ import { type LeaderService, TermGuard } from '../services/leader.service.js';
 import { type ElectionListener, listenersOf } from './election-listeners.js';
 import { LeadershipRequirement } from './leader-only.decorator.js';
 import { LeaseRequirement } from './lease-requirement.js';
-import { MisuseError, requirementsOf } from './requirement.js';
+import { expectedRequirement, MisuseError, REQUIREMENTS, requirementsOf } from './requirement.js';
 
 type Host = ReturnType<DiscoveryService['getProviders']>[number];
 
 /** A method of a controller or provider of the application. */
 interface DiscoveredMethod {
   readonly host: Host;
+  readonly prototype: object;
   readonly name: string;
   readonly method: object;
 }
@@ -35,12 +36,16 @@ export class CoordinationExplorer {
   ) {}
 
   /**
-   * Checks what decorators cannot know when they are applied: whether the method is a handler, and the
-   * connection's default `wait`.
+   * Checks what decorators cannot know when they are applied: whether the method is a handler, the connection's default
+   * `wait`, and whether the method was replaced. A replaced method is a warning.
    */
-  checkRequirements(defaultWait: number): void {
-    for (const { method } of this.methods()) {
+  checkRequirements(defaultWait: number, logger: LoggerService): void {
+    const warnings = new Set<string>();
+    for (const discovered of this.methods()) {
+      const { method } = discovered;
       const isHandler = HANDLER_METADATA.some((key) => Reflect.hasMetadata(key, method));
+      const warning = this.replacementWarning(discovered, isHandler);
+      if (warning) warnings.add(warning);
       for (const requirement of requirementsOf(method)) {
         if (isHandler) requirement.checkOnHandler();
         if (requirement instanceof LeaseRequirement && this.concerns(requirement)) {
@@ -48,6 +53,26 @@ export class CoordinationExplorer {
         }
       }
     }
+    for (const warning of warnings) logger.warn(warning);
+  }
+
+  /** Returns a warning about a method that was decorated, and whose function has lost the decorator's metadata. */
+  private replacementWarning(
+    { prototype, name, method }: DiscoveredMethod,
+    isHandler: boolean,
+  ): string | undefined {
+    const expected = expectedRequirement(prototype, name);
+    if (!expected || !this.concerns(expected) || requirementsOf(method).includes(expected)) return;
+    const { decorator, label } = expected;
+    let owner = prototype;
+    while (!Object.hasOwn(owner, name)) owner = Object.getPrototypeOf(owner);
+    if (!Reflect.hasOwnMetadata(REQUIREMENTS, owner, name)) {
+      // It may call the decorated method.
+      if (/\bsuper\b/.test(String(method))) return;
+      return `${owner.constructor.name}.${name} overrides ${label} and runs without its ${decorator}: decorate it too, or call super.${name}()`;
+    }
+    if (!isHandler) return;
+    return `a decorator above the ${decorator} on ${label} replaces the method and drops its metadata, so Nest answers the errors of ${decorator} with 500: write ${decorator} above that decorator`;
   }
 
   /**
@@ -94,7 +119,7 @@ export function* discoverMethods(
     if (typeof prototype !== 'object' || prototype === null) continue;
     for (const name of scanner.getAllMethodNames(prototype)) {
       const method = (prototype as Record<string, unknown>)[name];
-      if (typeof method === 'function') yield { host, name, method };
+      if (typeof method === 'function') yield { host, prototype, name, method };
     }
   }
 }

@@ -64,9 +64,13 @@ export class CoordinationInterceptor implements NestInterceptor {
   ): Promise<unknown> {
     const mapped = this.mappingOf(connection)?.(error, context);
     if (mapped !== undefined) return mapped;
-    // No client receives the answer. Nest does not log an HttpException as an error.
+    // No client receives the answer. Nest does not log an HttpException as an error, also for an event.
     if (error instanceof WaitCancelledError) {
       return new HttpException('The client disconnected', CLIENT_CLOSED_REQUEST, { cause: error });
+    }
+    if (isEvent(context)) {
+      const { code, message } = error;
+      return new HttpException({ status: 'error', code, message }, 500, { cause: error });
     }
     return transportException(error, context);
   }

@@ -8,6 +8,7 @@ import { wrapMethod } from './method-wrapper.js';
 import {
   addRequirement,
   copyMetadata,
+  expectRequirement,
   MisuseError,
   type Requirement,
   requirementsOf,
@@ -43,6 +44,7 @@ export function decorateMethod(
     copyMetadata(original, wrapper);
     if (requirementsOf(wrapper).length === 0) interceptOutermost(wrapper);
     addRequirement(wrapper, requirement);
+    expectRequirement(target, method, requirement);
     // Assigned, not returned: Nest's applyDecorators ignores the result of a decorator.
     descriptor.value = wrapper as typeof descriptor.value;
   };

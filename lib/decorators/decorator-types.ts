@@ -84,12 +84,17 @@ export interface KeyFromContext<K extends LockKeys = LockKeys> {
  *
  * @publicApi
  */
-export type LockDecorator<M, This = object> = (
-  // Only a constructor has a prototype. As target it means a static method, which has no instance with a service.
-  target: This & { prototype?: never },
-  method: string | symbol,
-  descriptor: TypedPropertyDescriptor<M>,
-) => void;
+export interface MethodDecoratorFor<M, This = object> {
+  /** Never called. With two signatures, the compiler accepts the type where a MethodDecorator is expected. */
+  (): void;
+  (
+    // Only a constructor has a prototype. As target it means a static method, which has no instance with a service.
+    target: This & { prototype?: never },
+    method: string | symbol,
+    // Not a TypedPropertyDescriptor, which would be for methods of exactly one type.
+    descriptor: { value?: M },
+  ): void;
+}
 
 /**
  * A method whose calls may be skipped: its promise may resolve to undefined. For another method, the compiler's message
@@ -103,6 +108,33 @@ export type Skippable<M extends LockableMethod> = M &
       ? unknown
       : { 'A skipped call resolves to undefined': 'Declare the result as Promise<T | undefined>' }
     : unknown);
+
+/**
+ * A result in place of that of a method, or a promise or an Observable of it.
+ *
+ * @publicApi
+ */
+export type ResultOf<M extends LockableMethod> =
+  ReturnType<M> extends Promise<infer R> | Observable<infer R>
+    ? R | Observable<R> | Promise<R | Observable<R>>
+    : unknown;
+
+/**
+ * A {@link MethodDecoratorFor} that is for methods whose calls may be skipped. The type of a decorator in a variable contains no method
+ * (`M` is any that can be locked), so each use of it is checked.
+ *
+ * @publicApi
+ */
+export type SkippingDecorator<M extends LockableMethod, This = object> = LockableMethod extends M
+  ? {
+      (): void;
+      <Used extends LockableMethod>(
+        target: This & { prototype?: never },
+        method: string | symbol,
+        descriptor: { value?: Used & Skippable<Used> },
+      ): void;
+    }
+  : MethodDecoratorFor<M & Skippable<M>, This>;
 
 /** Options without `onBusy: 'skip'`. */
 export type Unskipped<O extends LeaseDecoratorOptions> = O & {

@@ -3,10 +3,10 @@ import type {
   DistributedLockOptions,
   KeyFromContext,
   LockableMethod,
-  LockDecorator,
   LockKey,
-  Skippable,
+  MethodDecoratorFor,
   Skipped,
+  SkippingDecorator,
   Unskipped,
 } from './decorator-types.js';
 import { LOCK } from './lease-requirement.js';
@@ -30,22 +30,22 @@ import { LOCK } from './lease-requirement.js';
  * `@DistributedSemaphore` the upper one is acquired first. The lock does not cover a StreamableFile that is read after
  * the method has settled. Generators are rejected.
  *
- * Inside the method, `currentLease()` returns the lease with its fencing token. In `applyDecorators`, which
- * has no method to check the types against, write `DistributedLock(…) as MethodDecorator`.
+ * Inside the method, `currentLease()` returns the lease with its fencing token. A key function in `applyDecorators` or in a
+ * variable declares the types of its arguments, because there is no method to infer them from.
  *
  * @publicApi
  */
 export function DistributedLock<M extends LockableMethod, This = object>(
   key: LockKey<M, This>,
   options?: Unskipped<DistributedLockOptions>,
-): LockDecorator<M, This>;
+): MethodDecoratorFor<M, This>;
 export function DistributedLock<M extends LockableMethod, This = object>(
   key: LockKey<M, This>,
   options: Skipped<DistributedLockOptions>,
-): LockDecorator<M & Skippable<M>, This>;
+): SkippingDecorator<M, This>;
 export function DistributedLock<M extends LockableMethod, This = object>(
   options: KeyFromContext & Unskipped<DistributedLockOptions>,
-): LockDecorator<M, This>;
+): MethodDecoratorFor<M, This>;
 export function DistributedLock(
   ...args: [key: unknown, options?: DistributedLockOptions]
 ): MethodDecorator {

@@ -3,10 +3,10 @@ import type {
   DistributedSemaphoreOptions,
   KeyFromContext,
   LockableMethod,
-  LockDecorator,
+  MethodDecoratorFor,
   SemaphoreKey,
-  Skippable,
   Skipped,
+  SkippingDecorator,
   Unskipped,
 } from './decorator-types.js';
 import { SEMAPHORE } from './lease-requirement.js';
@@ -27,14 +27,14 @@ import { SEMAPHORE } from './lease-requirement.js';
 export function DistributedSemaphore<M extends LockableMethod, This = object>(
   key: SemaphoreKey<M, This>,
   options: Unskipped<DistributedSemaphoreOptions>,
-): LockDecorator<M, This>;
+): MethodDecoratorFor<M, This>;
 export function DistributedSemaphore<M extends LockableMethod, This = object>(
   key: SemaphoreKey<M, This>,
   options: Skipped<DistributedSemaphoreOptions>,
-): LockDecorator<M & Skippable<M>, This>;
+): SkippingDecorator<M, This>;
 export function DistributedSemaphore<M extends LockableMethod, This = object>(
   options: KeyFromContext<string> & Unskipped<DistributedSemaphoreOptions>,
-): LockDecorator<M, This>;
+): MethodDecoratorFor<M, This>;
 export function DistributedSemaphore(
   ...args: [key: unknown, options?: DistributedSemaphoreOptions]
 ): MethodDecorator {

@@ -1,8 +1,10 @@
 import 'reflect-metadata';
 import { checkOptions } from '../client/validation.js';
+import type { Term } from '../recipes/index.js';
 import { checkKey } from '../services/keys.js';
 import { connectionName, getLeaderServiceToken } from '../services/tokens.js';
 import { checkLegacyMethod, isMethod } from './decorate-method.js';
+import type { MethodDecoratorFor } from './decorator-types.js';
 import { injectService } from './injected-service.js';
 import { MisuseError } from './requirement.js';
 
@@ -33,7 +35,10 @@ export interface ElectionListener {
  *
  * @publicApi
  */
-export function OnElected(election: string, options?: ElectionListenerOptions): MethodDecorator {
+export function OnElected(
+  election: string,
+  options?: ElectionListenerOptions,
+): MethodDecoratorFor<(term: Term) => unknown> {
   return listener('@OnElected', election, options);
 }
 
@@ -43,7 +48,10 @@ export function OnElected(election: string, options?: ElectionListenerOptions): 
  *
  * @publicApi
  */
-export function OnResigned(election: string, options?: ElectionListenerOptions): MethodDecorator {
+export function OnResigned(
+  election: string,
+  options?: ElectionListenerOptions,
+): MethodDecoratorFor<(term: Term) => unknown> {
   return listener('@OnResigned', election, options);
 }
 
@@ -55,8 +63,8 @@ function listener(
   decorator: ElectionListener['decorator'],
   election: string,
   options: ElectionListenerOptions = {},
-): MethodDecorator {
-  return (target, method, descriptor) => {
+): MethodDecoratorFor<(term: Term) => unknown> {
+  const decorate: MethodDecorator = (target, method, descriptor) => {
     checkLegacyMethod(decorator, target, method);
     const isStatic = typeof target === 'function';
     const owner = isStatic ? target.name : target.constructor.name;
@@ -78,4 +86,5 @@ function listener(
     const entry: ElectionListener = { decorator, election, connection };
     Reflect.defineMetadata(LISTENERS, [...listenersOf(fn), entry], fn);
   };
+  return decorate as MethodDecoratorFor<(term: Term) => unknown>;
 }

@@ -6,8 +6,12 @@ import { checkKey, type LockKeys } from '../services/keys.js';
 import type { LeaderService, TermGuard } from '../services/leader.service.js';
 import { getLeaderServiceToken } from '../services/tokens.js';
 import { checkCalled, decorateMethod } from './decorate-method.js';
-import type { LockableMethod, LockDecorator, Skippable } from './decorator-types.js';
-import { forwardToLeader } from './forward-to-leader.js';
+import type {
+  LockableMethod,
+  MethodDecoratorFor,
+  ResultOf,
+  SkippingDecorator,
+} from './decorator-types.js';
 import { METHOD_OPTIONS, type MethodCall, Requirement } from './requirement.js';
 
 /**
@@ -21,30 +25,28 @@ export interface NotLeaderCall {
   readonly args: unknown[];
   /** Only on a handler. */
   readonly context: ExecutionContext | undefined;
-  /** Resolves to the leader, for example to forward the call. Its `id` is its `participantId`. */
+  /** Resolves to the leader. Its `id` is its `participantId`. */
   leader(): Promise<LeaderParticipant | undefined>;
 }
 
 /**
  * Options of `@LeaderOnly`.
  *
+ * @typeParam R what `otherwise` may return
  * @publicApi
  */
-export interface LeaderOnlyOptions {
+export interface LeaderOnlyOptions<R = unknown> {
   /** The name of the election. */
   election: string;
   /**
    * What to do with a call while this instance does not lead. `'skip'`, the default on methods that are no handlers,
    * resolves to undefined; on a handler it is an error, because the handler would answer success although nothing was
    * done. `'throw'`, the default on handlers, rejects with a {@link NotLeaderError}, which a handler answers with 503.
-   * `'forward'`, on HTTP handlers only, forwards the request to the leader and returns its response. The id of each
-   * instance in the election (`participantId`) must be its URL then. It rejects with a {@link ForwardingError} if the
-   * leader does not answer (502), and with a NotLeaderError if nobody leads or after three hops. The result of a
-   * function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts
+   * The result of a function replaces the result of the method. On a queue consumer use `'throw'`: a skipped job counts
    * as done. An explicit `'skip'` requires by its types that the method may resolve to undefined; the default cannot,
    * because no type distinguishes handlers from other methods. Default: `'throw'` on handlers, else `'skip'`.
    */
-  otherwise?: 'skip' | 'throw' | 'forward' | ((call: NotLeaderCall) => unknown) | undefined;
+  otherwise?: 'skip' | 'throw' | ((call: NotLeaderCall) => R) | undefined;
   /**
    * What to do if the method succeeded but the leadership ended while it ran, so that another leader may
    * have run it at the same time: `'throw'`, the default, rejects with the NotLeaderError.
@@ -77,11 +79,14 @@ export interface LeaderOnlyOptions {
  */
 export function LeaderOnly<M extends LockableMethod>(
   election:
-    string | (LeaderOnlyOptions & { otherwise?: Exclude<LeaderOnlyOptions['otherwise'], 'skip'> }),
-): LockDecorator<M>;
+    | string
+    | (LeaderOnlyOptions<ResultOf<M>> & {
+        otherwise?: Exclude<LeaderOnlyOptions<ResultOf<M>>['otherwise'], 'skip'>;
+      }),
+): MethodDecoratorFor<M>;
 export function LeaderOnly<M extends LockableMethod>(
   options: LeaderOnlyOptions & { otherwise: 'skip' },
-): LockDecorator<M & Skippable<M>>;
+): SkippingDecorator<M>;
 export function LeaderOnly(...args: [string | LeaderOnlyOptions]): MethodDecorator {
   checkCalled('@LeaderOnly', args);
   const [election] = args;
@@ -106,9 +111,9 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
     checkOptions(options, OPTIONS, this.named('options'));
     const { election, otherwise } = options;
     checkKey(election, this.named('election'));
-    const known = [undefined, 'skip', 'throw', 'forward'].includes(otherwise as string | undefined);
+    const known = [undefined, 'skip', 'throw'].includes(otherwise as string | undefined);
     if (!known && typeof otherwise !== 'function') {
-      const expected = "'skip', 'throw', 'forward' or a function";
+      const expected = "'skip', 'throw' or a function";
       throw new BadOptionError(this.named('otherwise'), otherwise, expected);
     }
     this.election = election;
@@ -150,10 +155,8 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
     _key: LockKeys,
     { args, context }: MethodCall,
   ): unknown {
-    const { election, label, otherwise } = this;
-    const leader = () => service.leader(election);
-    if (otherwise === 'forward') return forwardToLeader({ election, label, context, leader });
+    const { election, otherwise } = this;
     if (typeof otherwise !== 'function') return this.skippedResult;
-    return otherwise({ election, args, context, leader });
+    return otherwise({ election, args, context, leader: () => service.leader(election) });
   }
 }

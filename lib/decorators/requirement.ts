@@ -115,7 +115,7 @@ export abstract class Requirement<Service = unknown> {
   }
 }
 
-const REQUIREMENTS = 'nestjs-zookeeper:requirements';
+export const REQUIREMENTS = 'nestjs-zookeeper:requirements';
 
 /** Returns the requirements of a method, outermost first. */
 export function requirementsOf(method: object): readonly Requirement[] {
@@ -125,6 +125,20 @@ export function requirementsOf(method: object): readonly Requirement[] {
 /** Adds the outermost requirement. Decorators are applied from the bottom up. */
 export function addRequirement(method: object, requirement: Requirement): void {
   Reflect.defineMetadata(REQUIREMENTS, [requirement, ...requirementsOf(method)], method);
+}
+
+/** Remembers the outermost requirement of a method apart from its function, which others may replace. */
+export function expectRequirement(
+  target: object,
+  method: string | symbol,
+  requirement: Requirement,
+): void {
+  Reflect.defineMetadata(REQUIREMENTS, requirement, target, method);
+}
+
+/** Returns the requirement that a method of a class, or of a class that it extends, was decorated with. */
+export function expectedRequirement(target: object, method: string): Requirement | undefined {
+  return Reflect.getMetadata(REQUIREMENTS, target, method) as Requirement | undefined;
 }
 
 export function copyMetadata(from: object, to: object): void {

@@ -119,9 +119,8 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   DEADLOCK: { status: 503, message: 'In conflict with other requests, try again', retryAfter: 1 },
   CONNECTION: UNAVAILABLE,
   SESSION_EXPIRED: UNAVAILABLE,
-  SHUTTING_DOWN: { status: 503, message: 'Shutting down' },
-  NOT_LEADER: { status: 503, message: 'This instance is not the leader' },
-  FORWARDING: { status: 502, message: 'The leader did not answer' },
+  SHUTTING_DOWN: { status: 503, message: 'Shutting down', retryAfter: 1 },
+  NOT_LEADER: { status: 503, message: 'This instance is not the leader', retryAfter: 1 },
   LEASE_LOST: { status: 500, message: 'The lease was lost while the request ran' },
 };
 

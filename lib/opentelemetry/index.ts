@@ -70,7 +70,10 @@ export class ZookeeperInstrumentation {
   }
 
   /** Returns the options of the constructor or of the latest {@link setConfig}. */
-  getConfig(): ZookeeperInstrumentationConfig {
+  getConfig(): ZookeeperInstrumentationConfig & {
+    // OpenTelemetry's type does not accept undefined under exactOptionalPropertyTypes.
+    enabled?: boolean;
+  } {
     return this.config;
   }
 

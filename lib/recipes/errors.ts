@@ -51,7 +51,7 @@ export class LockRevokedError extends CoordinationError {
 /**
  * This instance does not lead the election.
  * Cause: another instance leads, nobody leads at the moment, or this instance lost the leadership or gave it up.
- * Remedy: call the leader (`otherwise: 'forward'`), skip the call, or try again later. Work of a term stops when the
+ * Remedy: skip the call, let the leader do the work, or try again later. Work of a term stops when the
  * signal of the term aborts.
  *
  * @publicApi

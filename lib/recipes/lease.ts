@@ -111,14 +111,14 @@ export type Fairness = 'handover' | 'strict';
  */
 export interface AcquireOptions {
   /**
-   * Milliseconds to wait for the lock while others hold it. 0 is a try: it rejects with a {@link LockBusyError} if
+   * Milliseconds that the call waits at most, for other holders and for a connection. 0 is a try: it rejects with a {@link LockBusyError} if
    * others hold the lock. If the holder uses `linger`, a try waits up to 500 ms, in which the process of that holder
    * deletes the znode of a lock that nobody uses. The same applies to a try for permits while other processes acquire
    * theirs. Default Infinity.
    *
-   * The retry policy of the client, and not `wait`, bounds the time without a connection. Only a try is bounded: it
-   * rejects with a {@link ConnectionError} after 2 seconds without a connection, and after 3 seconds in which a
-   * connected server does not reply.
+   * Without a connection for all of `wait`, or for as long as the retry policy of the client allows, the call rejects with
+   * a {@link ConnectionError}: a try after 2 seconds without a connection, and after 3 seconds in which a connected server
+   * does not reply.
    */
   wait?: number | undefined;
   /** Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. Default: none. */

@@ -183,9 +183,10 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     );
   }
 
-  /** Waits for the connection first. The retry policy bounds that wait, for each caller alone; a try waits less. */
+  /** Waits for the connection first, for each caller alone. */
   private async takeConnected(options: Options): Promise<Grant> {
-    await connectWithin(this, options, (signal) => this.client.session({ signal }));
-    return this.take(options);
+    return this.take(
+      await connectWithin(this, options, (signal) => this.client.session({ signal })),
+    );
   }
 }

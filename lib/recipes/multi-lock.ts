@@ -1,11 +1,11 @@
 import { BadOptionError } from '../client/errors.js';
 import type { TransactionOperation, TransactionResults } from '../client/index.js';
 import { checkFunction } from '../client/validation.js';
-import { IllegalStateError, LockBusyError } from './errors.js';
+import { IllegalStateError, LockTimeoutError } from './errors.js';
 import { runHolding } from './internals/call-chain.js';
 import { GrantLease, grantOf } from './internals/grant.js';
 import { transactionOfLease } from './internals/lease-transaction.js';
-import { timedOut } from './internals/waiter.js';
+import { timedOut, waitUntil } from './internals/waiter.js';
 import { type AcquireOptions, checkAcquire, type Lease, LeaseBase } from './lease.js';
 import type { Entry, Lock } from './lock.js';
 
@@ -126,14 +126,14 @@ export class MultiLock {
     const taken = new Map<Lock, Lease>();
     try {
       for (const lock of this.inOrder) {
-        const wait = Math.max(0, deadline - performance.now());
+        const wait = options.wait && waitUntil(deadline);
         const [outer] = taken.values();
         const ask = () => take(lock, { ...options, wait });
         // It waits as the holder of the earlier locks, because a deadlock may include them.
         const asking = outer ? runHolding(outer, grantLeases([...taken.values()]), ask) : ask();
         const taking = asking.catch((error: unknown) => {
-          // The waits for the earlier locks may have used all of `wait`. The caller did not ask for a try.
-          if (error instanceof LockBusyError && options.wait) throw timedOut(lock, options.wait);
+          // The waits for the earlier locks have used a part of `wait`, or all of it.
+          if (error instanceof LockTimeoutError) throw timedOut(lock, options.wait!);
           throw error;
         });
         taken.set(lock, await taking);
@@ -141,9 +141,11 @@ export class MultiLock {
       return taken;
     } catch (error) {
       // The caller gets the reason of the failure. What else fails becomes a process warning.
-      await releaseAll([...taken.values()], error).catch((failures: AggregateError) =>
+      const released = releaseAll([...taken.values()], error).catch((failures: AggregateError) =>
         process.emitWarning(failures),
       );
+      // A server that does not reply must not delay the caller beyond the deadline.
+      if (options.wait === 0 || performance.now() < deadline) await released;
       throw error;
     }
   }

@@ -81,8 +81,8 @@ export class Semaphore extends Lock<PermitOptions> {
   /** As {@link acquire}, with a lease for each permit, so that they can be released one by one. */
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
     checkAcquire(options, this.acquireOptions);
-    await connectWithin(this, options, (signal) => this.client.session({ signal }));
-    const grants = await publishWait(this, () => this.takeEach(this.requestOf(options)));
+    const rest = await connectWithin(this, options, (signal) => this.client.session({ signal }));
+    const grants = await publishWait(this, () => this.takeEach(this.requestOf(rest)));
     return grants.map((grant) => grant.lease(this.key, options));
   }
 

@@ -1,7 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { Cron, type CronOptions } from '@nestjs/schedule';
 import { checkRecord } from '../client/validation.js';
-import type { LockableMethod, LockDecorator } from '../decorators/decorator-types.js';
+import type { LockableMethod, MethodDecoratorFor } from '../decorators/decorator-types.js';
 import { LeaderOnly, type LeaderOnlyOptions } from '../decorators/leader-only.decorator.js';
 
 /**
@@ -32,7 +32,7 @@ export type CronOnLeaderOptions = CronOptions & {
 export function CronOnLeader<M extends LockableMethod>(
   time: string | Date,
   election: string | CronOnLeaderOptions = {},
-): LockDecorator<M> {
+): MethodDecoratorFor<M> {
   if (typeof election !== 'string') checkRecord(election);
   const {
     election: name = 'cron',
@@ -40,5 +40,8 @@ export function CronOnLeader<M extends LockableMethod>(
     ...options
   } = typeof election === 'string' ? { election } : election;
   const cron = { waitForCompletion: true, ...options } as CronOptions;
-  return applyDecorators(Cron(time, cron), LeaderOnly({ election: name, connection }) as never);
+  return applyDecorators(
+    Cron(time, cron),
+    LeaderOnly({ election: name, connection }),
+  ) as MethodDecoratorFor<M>;
 }

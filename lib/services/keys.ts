@@ -33,8 +33,9 @@ export function checkKeys(keys: unknown, what = 'key'): asserts keys is LockKeys
 
 export function checkKey(key: unknown, what = 'key'): asserts key is string {
   const expected = `a non-empty string of at most ${MAX_KEY_LENGTH} characters without NUL`;
-  if (typeof key !== 'string') throw new BadOptionError(what, key, expected);
-  const usable = key !== '' && key.length <= MAX_KEY_LENGTH && !key.includes('\0');
+  const isMissing = key === undefined || key === null;
+  if (!isMissing && typeof key !== 'string') throw new BadOptionError(what, key, expected);
+  const usable = key && key.length <= MAX_KEY_LENGTH && !key.includes('\0');
   if (!usable) throw new BadKeyError(what, key, expected);
 }
 

@@ -13,7 +13,7 @@ import {
   type Participant,
   revoke,
 } from '../recipes/index.js';
-import { cancelled, connectWithin } from '../recipes/internals/waiter.js';
+import { connectWithin } from '../recipes/internals/waiter.js';
 import { ACQUIRE_OPTIONS, checkAcquireValues, type LeaseBase } from '../recipes/lease.js';
 import { checkDetails } from '../recipes/internals/node-data.js';
 import { type Admission, LeaseTracker } from './lease-tracker.js';
@@ -43,7 +43,7 @@ export interface LeaseOptions extends AcquireOptions {
  * @publicApi
  */
 export interface LeaseDefaults {
-  /** Milliseconds to wait while others hold the lock; 0 does not wait. Default Infinity. */
+  /** Milliseconds that a call waits at most, for other holders and for a connection; 0 is a try. Default Infinity. */
   wait?: number | undefined;
   /** Milliseconds after which a lease is lost. Default Infinity. */
   holdAtMost?: number | undefined;
@@ -184,16 +184,17 @@ export abstract class LeaseService {
       ...rest
     } = request.options;
     const details = defaults.details ? { ...defaults.details, ...rest.details } : rest.details;
-    const options = { ...rest, wait, holdAtMost, fairness, linger, onDeadlock, details };
+    const wanted = { ...rest, wait, holdAtMost, fairness, linger, onDeadlock, details };
     return this.tracker.admit(request, rest.signal, async (signal, onGranted) => {
+      let options: AcquireOptions = { ...wanted, signal };
       if (!this.client.connected && this.client.state === 'CONNECTING') {
         // The recipe checks these options, but only after the connect.
         checkAcquireValues(options);
-        await connectWithin(request, { wait, signal }, (limited) =>
-          this.connect(request, limited!),
+        options = await connectWithin(request, options, (limited) =>
+          abortable(this.client.connect(), limited),
         );
       }
-      return acquire({ ...options, signal }, onGranted);
+      return acquire(options, onGranted);
     });
   }
 
@@ -217,15 +218,6 @@ export abstract class LeaseService {
       this.tracker.remove(lease);
     };
     return lease;
-  }
-
-  /** Makes the first connection if `lazyConnection` let the application start without one. */
-  private async connect(admission: Admission, signal: AbortSignal): Promise<void> {
-    try {
-      await abortable(this.client.connect(), signal);
-    } catch (error) {
-      throw signal.aborted ? cancelled(admission, signal) : error;
-    }
   }
 }
 

@@ -152,5 +152,8 @@ function isHeld(lease: Lease): boolean {
 
 function refused({ key, noun }: Admission, cause: ShuttingDownError): ShuttingDownError {
   const message = `${noun} ${JSON.stringify(key)} is refused: ${cause.message}`;
-  return new ShuttingDownError(message, { key, cause });
+  const error = new ShuttingDownError(message, { key });
+  // Part of each orderly shutdown: loggers would print the library's stack for each job that waits.
+  error.stack = String(error);
+  return error;
 }

@@ -81,10 +81,10 @@ export class SingleNodeLock {
   async acquire(options: SingleNodeOptions = {}): Promise<Lease> {
     checkAcquire(options, WAIT_OPTIONS);
     const wanted = { noun: 'lock', key: this.path } as const;
-    await connectWithin(wanted, options, (signal) => this.client.session({ signal }));
+    const rest = await connectWithin(wanted, options, (signal) => this.client.session({ signal }));
     return waitFor(
       wanted,
-      options,
+      rest,
       (wait) =>
         retryAcrossSessions(this.client, wait.signal, (session) => this.acquireIn(session, wait)),
       (lease) => void lease.release(),

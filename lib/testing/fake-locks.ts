@@ -52,8 +52,8 @@ export class FakeLocks {
   }
 
   /** Returns the service of a token, for `useMocker` and `overrideProvider`; undefined for any other token. */
-  get(token?: InjectionToken): object | undefined {
-    return this.services.get(token);
+  get<T extends object = object>(token?: InjectionToken<T>): T | undefined {
+    return this.services.get(token) as T | undefined;
   }
 
   /** Injects the services into an instance that the test created with `new`, as Nest would. Returns the instance. */
@@ -71,8 +71,8 @@ export class FakeLocks {
 
   /**
    * From now on another process holds the key, or leads the election: a call that does not wait, or for a limited time,
-   * is refused at once, and a call that waits without a limit waits until {@link free}. What this process holds already
-   * it keeps.
+   * is refused at once, and a call that waits without a limit waits until {@link free}. This process keeps the leases
+   * that it holds, and loses the leadership of the election.
    */
   busy(key: string): void {
     this.ensemble.busy(key);

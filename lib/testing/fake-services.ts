@@ -95,8 +95,10 @@ export class FakeEnsemble {
     return this.busyKeys.has(key);
   }
 
+  /** Only one process leads, so a term ends. Leases are kept. */
   busy(key: string): void {
     this.busyKeys.add(key);
+    this.end(key, 'busy', (recipe) => recipe === 'election');
   }
 
   free(key: string): void {
@@ -108,13 +110,17 @@ export class FakeEnsemble {
   }
 
   lose(key: string): void {
-    this.busy(key);
-    const cause = new Error('the test called FakeLocks.lose()');
+    this.busyKeys.add(key);
+    this.end(key, 'lose', () => true);
+  }
+
+  private end(key: string, by: string, concerns: (recipe: Recipe) => boolean): void {
+    const cause = new Error(`the test called FakeLocks.${by}()`);
     const reason = new LeaseLostError(`the lease on ${key} was lost: ${cause.message}`, {
       key,
       cause,
     });
-    for (const grant of this.grantsOf(key)) {
+    for (const grant of this.grantsOf(key, concerns)) {
       this.held.delete(grant);
       grant.end('lost', reason);
       grant.notifyLoss();
@@ -192,8 +198,10 @@ export class FakeEnsemble {
     return () => void this.waiting.delete(waiter);
   }
 
-  private grantsOf(key: string): Grant[] {
-    return [...this.held].filter(([, held]) => held.key === key).map(([grant]) => grant);
+  private grantsOf(key: string, concerns: (recipe: Recipe) => boolean = () => true): Grant[] {
+    return [...this.held]
+      .filter(([, held]) => held.key === key && concerns(held.recipe))
+      .map(([grant]) => grant);
   }
 }
 

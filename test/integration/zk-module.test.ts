@@ -6,6 +6,7 @@ import {
   getZkClientToken,
   InjectLockService,
   InjectZkClient,
+  LeaderService,
   LockService,
   WaitCancelledError,
   ZkClient,
@@ -13,9 +14,18 @@ import {
   type ZkModuleAsyncOptions,
   type ZkOptionsFactory,
 } from 'nestjs-zookeeper';
+import {
+  CoordinationModule,
+  type LiveValue,
+  type Partition,
+  Partitioned,
+  ZkValue,
+} from 'nestjs-zookeeper/coordination';
+import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
+import { eventually } from '../support/eventually.js';
 import { failureOf } from '../support/recipe-nodes.js';
-import { useApps } from '../support/nest-apps.js';
+import { untilLeading, useApps } from '../support/nest-apps.js';
 import { useServer } from '../support/servers.js';
 import { afterEach, it } from '../support/virtual-time.js';
 
@@ -75,27 +85,56 @@ describe('an application with ZkModule', () => {
     expect((close.mock.contexts[0] as ZkClient).state).toBe('CLOSED');
   });
 
-  it('starts with lazyConnection although no server answers: acquires fail until one does', async () => {
+  it('starts with lazyConnection although no server answers, and connects without any call when one does, however late', async () => {
+    const lines = recordLog();
     await zk.stop();
-    const app = await apps.start({}, { lazyConnection: true, retry: once });
+    const partitions: number[] = [];
+    @Injectable()
+    class Background {
+      @ZkValue('config/limit', { default: 1 })
+      readonly limit!: LiveValue<number>;
+
+      @Partitioned('orders', { partitions: 1, rebalanceDelay: 0 })
+      async work({ index, signal }: Partition) {
+        partitions.push(index);
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      }
+    }
+    const app = await apps.start(
+      { imports: [CoordinationModule.forRoot()], providers: [Background] },
+      { lazyConnection: true, elections: ['job'] },
+    );
+    // Ten times as long as the retry policy allows.
+    await delay(90_000);
+    expect(app.client.state).toBe('CONNECTING');
     const locks = app.get(LockService);
-    await expect(locks.acquire('first')).rejects.toThrow(ConnectionError);
-    await expect(locks.acquire('first')).rejects.toThrow(zk.connectString);
+    await expect(locks.acquire('stock')).rejects.toThrow(ConnectionError);
+    await expect(locks.participants('stock')).rejects.toThrow(zk.connectString);
+    expect(lines.filter((line) => line.startsWith('attempt')).length).toBeLessThan(35);
     await zk.start();
-    expect(await locks.withLock('first', () => 'locked')).toBe('locked');
+    await untilLeading(app.get(LeaderService), 'job');
+    await eventually(() => expect(partitions).toEqual([0]));
+    await eventually(() => expect(app.get(Background).limit.staleSince).toBeUndefined());
+    expect(lines.filter((line) => line.startsWith('CONNECTED'))).toHaveLength(1);
   });
 
-  it('waits for a lazy connection until the signal aborts, and a try waits 2 seconds', async () => {
+  it('waits for a lazy connection until the signal aborts, for its wait, and as a try for 2 seconds', async () => {
     await zk.stop();
     const retry = { type: 'forever', delay: 3_600_000 } as const;
     const locks = (await apps.start({}, { lazyConnection: true, retry })).get(LockService);
     const controller = new AbortController();
     const waiting = failureOf(locks.acquire('first', { signal: controller.signal }));
-    const before = performance.now();
-    const failure = await failureOf(locks.acquire('first', { wait: 0 }));
-    expect(Math.round(performance.now() - before)).toBe(2_000);
-    expect(failure).toBeInstanceOf(ConnectionError);
-    expect(failure).toMatchObject({ key: 'first', message: expect.stringContaining('2000 ms') });
+    for (const [wait, after] of [
+      [0, 2_000],
+      [500, 500],
+    ] as const) {
+      const before = performance.now();
+      const failure = await failureOf(locks.acquire('first', { wait }));
+      expect(Math.round(performance.now() - before)).toBe(after);
+      expect(failure).toBeInstanceOf(ConnectionError);
+      const message = expect.stringContaining(`no connection for ${after} ms`);
+      expect(failure).toMatchObject({ key: 'first', message });
+    }
     controller.abort();
     expect(await waiting).toBeInstanceOf(WaitCancelledError);
   });
@@ -141,6 +180,7 @@ describe('ZkModule.forRootAsync', () => {
       },
     ],
     ['useClass', { imports: [ConfigModule], useClass: ZkConfig }],
+    ['useClass with providers', { provideInjectionTokensFrom: [Config], useClass: ZkConfig }],
     ['useExisting', { imports: [ZkConfigModule], useExisting: ZkConfig }],
   ])('accepts options by %s, and can name its connection', async (_, options) => {
     const imports = [ZkModule.forRootAsync({ ...options, name: 'orders' })];

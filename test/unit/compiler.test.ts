@@ -57,6 +57,13 @@ function inputTypes(program: ts.Program): [string, string][] {
 
 const USE = `
   import { DistributedLock, type LockService, ZkModule } from 'nestjs-zookeeper';
+  import { ZookeeperInstrumentation } from 'nestjs-zookeeper/opentelemetry';
+  /** As in @opentelemetry/instrumentation. */
+  interface Instrumentation<Config extends { enabled?: boolean } = { enabled?: boolean }> {
+    setConfig(config: Config): void;
+    getConfig(): Config;
+  }
+  export const instrumentations: Instrumentation[] = [new ZookeeperInstrumentation()];
   declare const wait: number | undefined;
   declare const locks: LockService;
   export const connection = ZkModule.forRoot({

@@ -76,7 +76,7 @@ describe('while the connection is lost, the log', () => {
 });
 
 describe('before the first connection, the log', () => {
-  it('has a line for each failed attempt that another one follows', () => {
+  it('has a line for each failed attempt that another one follows; after ten, one in 5 seconds', () => {
     const { lines, fail } = logged(logFailedConnects);
     fail('zk1:2181: no connection (ECONNREFUSED)', 412.4, 3);
     fail('of another client', 100, 1, {} as ZkClient);
@@ -84,5 +84,11 @@ describe('before the first connection, the log', () => {
     expect(lines).toEqual([
       'attempt 3 to connect failed: zk1:2181: no connection (ECONNREFUSED); attempt 4 follows in 412 ms',
     ]);
+    for (let attempt = 4; attempt < 30; attempt++) {
+      vi.advanceTimersByTime(1000);
+      fail('none', 1000, attempt);
+    }
+    const attempts = lines.slice(1).map((line) => Number(/\d+/.exec(line)![0]));
+    expect(attempts).toEqual([4, 5, 6, 7, 8, 9, 10, 15, 20, 25]);
   });
 });

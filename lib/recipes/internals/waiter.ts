@@ -144,7 +144,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
     // If the event loop was blocked, the reply may wait in the socket.
     if (performance.now() > this.replyDue + MAX_TIMER_DELAY) return this.awaitReply();
     const { wanted } = this.request;
-    this.reject(unanswered(wanted, `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`));
+    this.reject(unanswered(wanted, 0, `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`));
   }
 
   private end(): boolean {
@@ -192,34 +192,45 @@ export function cancelled(
 }
 
 /**
- * Calls `connect`, which waits for a connection. For a try, the wait ends after {@link TRY_CONNECT_LIMIT}.
+ * Calls `connect`, which waits for a connection: at most for `wait`, and for a try {@link TRY_CONNECT_LIMIT}. Resolves to
+ * the options with what is left of `wait`.
  *
- * @throws ConnectionError at the limit; what `connect` throws
+ * @throws ConnectionError at the limit; WaitCancelledError; what `connect` throws
  */
-export async function connectWithin<T>(
+export async function connectWithin<O extends Pick<AcquireOptions, 'wait' | 'signal'>>(
   wanted: Wanted,
-  { wait, signal }: Pick<AcquireOptions, 'wait' | 'signal'>,
-  connect: (signal: AbortSignal | undefined) => Promise<T>,
-): Promise<T> {
-  if (wait !== 0) return connect(signal);
-  // Not AbortSignal.any(): `signal` may serve later callers, and would keep a dependent signal for each try.
+  options: O,
+  connect: (signal: AbortSignal) => Promise<unknown>,
+): Promise<O> {
+  const { wait = Infinity, signal } = options;
+  const limit = wait || TRY_CONNECT_LIMIT;
+  const deadline = performance.now() + limit;
+  // Not AbortSignal.any(): `signal` may serve later callers, and would keep a dependent signal for each acquire.
   const limited = new AbortController();
-  const follow = () => limited.abort(signal!.reason);
-  const timer = setTimeout(() => limited.abort(), TRY_CONNECT_LIMIT);
-  signal?.addEventListener('abort', follow, { once: true });
+  const onAbort = () => limited.abort();
+  const timer = limit === Infinity ? undefined : setTimeout(onAbort, Math.min(limit, MAX_TIMER));
+  signal?.addEventListener('abort', onAbort, { once: true });
+  if (signal?.aborted) onAbort();
   try {
-    return await connect(signal?.aborted ? signal : limited.signal);
+    await connect(limited.signal);
   } catch (error) {
-    if (!limited.signal.aborted || signal?.aborted) throw error;
-    throw unanswered(wanted, `there was no connection for ${TRY_CONNECT_LIMIT} ms`);
+    if (!limited.signal.aborted) throw error;
+    if (signal?.aborted) throw cancelled(wanted, signal);
+    throw unanswered(wanted, wait, `there was no connection for ${limit} ms`);
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', follow);
+    signal?.removeEventListener('abort', onAbort);
   }
+  return wait === 0 ? options : { ...options, wait: waitUntil(deadline) };
 }
 
-function unanswered({ noun, key }: Wanted, why: string): ConnectionError {
-  const message = `${noun} ${quote(key)} was not acquired: ${why}; set wait above 0 to wait longer`;
+/** Returns the milliseconds until a deadline. Never 0, which would be a try. */
+export function waitUntil(deadline: number): number {
+  return Math.max(1, Math.ceil(deadline - performance.now()));
+}
+
+function unanswered({ noun, key }: Wanted, wait: number, why: string): ConnectionError {
+  const message = `${noun} ${quote(key)} was not acquired: ${why}; set wait above ${wait} to wait longer`;
   return new ConnectionError(message, { key });
 }
 

@@ -17,6 +17,10 @@ const LEVELS = ['log', 'warn', 'error', 'debug', 'verbose', 'fatal'];
 
 /** Log calls whose text is an argument of their function, and the function that builds the text. Keys: the file and the argument. */
 const MADE_ELSEWHERE: Readonly<Record<string, readonly [file: string, functionName: string]>> = {
+  'lib/decorators/coordination.explorer.ts warning': [
+    'lib/decorators/coordination.explorer.ts',
+    'replacementWarning',
+  ],
   'lib/zk.connection.ts line': ['lib/services/overdue-monitor.ts', 'check'],
   'lib/zk.log.ts message.reason.message': ['lib/recipes/term.ts', 'end'],
 };

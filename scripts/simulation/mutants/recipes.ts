@@ -103,7 +103,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/multi-lock.ts',
-        search: 'const wait = Math.max(0, deadline - performance.now());',
+        search: 'const wait = options.wait && waitUntil(deadline);',
         replace: 'const wait = options.wait ?? Infinity;',
       },
     ],

@@ -1,21 +1,25 @@
-import { Injectable } from '@nestjs/common';
-import { CronExpression, ScheduleModule } from '@nestjs/schedule';
+import { setTimeout as delay } from 'node:timers/promises';
+import { inspect } from 'node:util';
+import { Injectable, Logger } from '@nestjs/common';
+import { Cron, CronExpression, ScheduleModule } from '@nestjs/schedule';
 import { schedule } from 'node-cron';
 import {
   BadOptionError,
   currentTerm,
+  DistributedLock,
   LeaderService,
   LockRunCoordinator,
   LockService,
 } from 'nestjs-zookeeper';
 import { CronOnLeader } from 'nestjs-zookeeper/schedule';
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
-import { currentWorld, it } from '../../support/virtual-time.js';
+import { afterEach, currentWorld, it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const apps = useApps(zk);
+afterEach(() => vi.restoreAllMocks());
 
 describe('@CronOnLeader', () => {
   it('runs on the leader only, and on the next leader after it has resigned', async () => {
@@ -54,8 +58,9 @@ describe('@CronOnLeader', () => {
       @Injectable()
       class Job {
         @CronOnLeader(CronExpression.EVERY_SECOND, { election: 'long', ...options })
-        run() {
-          return new Promise<void>((resolve) => setTimeout(resolve, 3_500, began++));
+        async run() {
+          began++;
+          await currentWorld().sleep(3_500);
         }
       }
       const app = await apps.start({ imports: [ScheduleModule.forRoot()], providers: [Job] });
@@ -82,6 +87,28 @@ describe('@CronOnLeader', () => {
       BadOptionError,
     );
   });
+});
+
+it('a locked job that waits at the shutdown logs one line, without a stack', async () => {
+  const logged: unknown[] = [];
+  vi.spyOn(Logger.prototype, 'error').mockImplementation((line) => void logged.push(line));
+  @Injectable()
+  class Job {
+    @Cron(CronExpression.EVERY_SECOND)
+    @DistributedLock('job')
+    async run() {}
+  }
+  const lease = await (await apps.start({})).get(LockService).acquire('job');
+  const app = await apps.start({ imports: [ScheduleModule.forRoot()], providers: [Job] });
+  await delay(1_100);
+  await app.close();
+  await lease.release();
+  expect(logged.map((error) => inspect(error).split('\n').slice(0, 2))).toEqual([
+    [
+      '[ShuttingDownError: lock "job" is refused: the application is shutting down] {',
+      "  key: 'job',",
+    ],
+  ]);
 });
 
 describe('a LockRunCoordinator', () => {

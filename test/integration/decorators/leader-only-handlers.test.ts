@@ -32,7 +32,7 @@ describe('a @LeaderOnly HTTP handler', () => {
         return [args, url, (await leader())?.id];
       },
     })
-    async routed() {
+    async routed(): Promise<unknown> {
       return currentTerm()?.participantId;
     }
 

@@ -281,7 +281,7 @@ describe('@DistributedSemaphore', () => {
     @Injectable()
     class Reports {
       @DistributedSemaphore('reports', { permits: 1, onBusy: 'skip', connection: 'printers' })
-      async print() {
+      async print(): Promise<string | undefined> {
         return 'printed';
       }
     }

@@ -106,7 +106,7 @@ describe('a locked HTTP handler', () => {
     );
   });
 
-  it('answers 400 if the key of a request is invalid', async () => {
+  it('answers 400 if the key of a request is missing or invalid', async () => {
     @Controller()
     class Shop {
       constructor(@Inject(LockService) private readonly locks: LockService) {}
@@ -130,7 +130,7 @@ describe('a locked HTTP handler', () => {
       controllers: [Shop],
       providers: [{ provide: APP_FILTER, useClass: ZkExceptionFilter }],
     });
-    for (const key of ['', 'a\0', 'a'.repeat(1025), ['a', 'a'], []]) {
+    for (const key of [undefined, null, '', 'a\0', 'a'.repeat(1025), ['a', 'a'], []]) {
       for (const route of ['arguments', 'context', 'service']) {
         const { status, body } = await post(app, `/${route}`, { key });
         expect([route, key, status, body]).toMatchObject([route, key, 400, { code: 'BAD_KEY' }]);

@@ -1,6 +1,9 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import {
+  type AcquireOptions,
   ConnectionError,
   type Lock,
+  MultiLock,
   Mutex,
   Semaphore,
   type ZkClient,
@@ -27,10 +30,12 @@ async function disconnected(): Promise<ZkClient> {
   return client;
 }
 
-describe.each<[string, (client: ZkClient) => Lock]>([
+const locks: [noun: string, lockOf: (client: ZkClient) => Lock][] = [
   ['lock', (client) => new Mutex(client, '/gold')],
   ['semaphore', (client) => new Semaphore(client, '/gold', { permits: 1 })],
-])('a try for a %s', (noun, lockOf) => {
+];
+
+describe.each(locks)('a try for a %s', (noun, lockOf) => {
   it('is rejected after 2 seconds without a connection', async () => {
     const lock = lockOf(await disconnected());
     const started = performance.now();
@@ -76,5 +81,60 @@ describe.each<[string, (client: ZkClient) => Lock]>([
     const failure = failureOf(lock.acquire({ wait: 0, signal: cancelling.signal }));
     cancelling.abort();
     expect(await failure).toMatchObject({ code: 'CANCELLED' });
+  });
+});
+
+describe('an acquire without a connection is rejected after its wait, whatever the retry policy allows:', () => {
+  /** Returns the failure of an acquire, and the milliseconds until it. */
+  async function timed(acquire: Promise<unknown>) {
+    const started = performance.now();
+    const { code, message } = (await failureOf(acquire)) as ConnectionError;
+    return { code, message, after: Math.round(performance.now() - started) };
+  }
+
+  it.each(locks)('of a %s', async (noun, lockOf) => {
+    const lock = lockOf(await disconnected());
+    const because = 'was not acquired: there was no connection for 700 ms';
+    expect(await timed(lock.acquire({ wait: 700 }))).toEqual({
+      code: 'CONNECTION',
+      message: `${noun} "/gold" ${because}; set wait above 700 to wait longer`,
+      after: 700,
+    });
+  });
+
+  it('of permits with a lease each', async () => {
+    const semaphore = new Semaphore(await disconnected(), '/beds', { permits: 2 });
+    const acquire = semaphore.acquireEach({ count: 2, wait: 700 });
+    expect(await timed(acquire)).toMatchObject({ code: 'CONNECTION', after: 700 });
+  });
+
+  it('and the wait for the holder gets what is left of it', async () => {
+    const client = await connect();
+    const held = await new Mutex(await connect(), '/gold').acquire();
+    await server.stop();
+    await untilState(client, 'SUSPENDED');
+    const acquire = timed(new Mutex(client, '/gold').acquire({ wait: 30_000 }));
+    await delay(4_000);
+    await server.start();
+    expect(await acquire).toMatchObject({ code: 'TIMEOUT', after: 30_000 });
+    await held.release();
+  });
+
+  it('of a multi-lock, when its first lock has used all of the wait', async () => {
+    class Late extends Mutex {
+      override async acquire(options?: AcquireOptions) {
+        const lease = await super.acquire(options);
+        await delay(700);
+        testProcess().link.cut('both');
+        return lease;
+      }
+    }
+    const client = await connect();
+    const multi = new MultiLock([new Late(client, '/a'), new Mutex(client, '/b')]);
+    expect(await timed(multi.acquire({ wait: 700 }))).toMatchObject({
+      code: 'TIMEOUT',
+      message: expect.stringContaining('lock "/b" was not granted within 700 ms'),
+      after: expect.closeTo(703, -1),
+    });
   });
 });

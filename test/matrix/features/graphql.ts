@@ -101,7 +101,7 @@ export const check: Check = async (platform) => {
       refusals: {
         BUSY: { status: 409 },
         TIMEOUT: { status: 503, retryAfter: 1 },
-        NOT_LEADER: { status: 503 },
+        NOT_LEADER: { status: 503, retryAfter: 1 },
         LEASE_LOST: { status: 500 },
       },
     });

@@ -56,7 +56,7 @@ export const check: Check = (platform) =>
     refusals: {
       BUSY: { status: 409 },
       TIMEOUT: { status: 503, retryAfter: '1' },
-      NOT_LEADER: { status: 503 },
+      NOT_LEADER: { status: 503, retryAfter: '1' },
       LEASE_LOST: { status: 500 },
     },
   });

@@ -47,5 +47,5 @@ export const check: Check = (platform) =>
       }
     },
     detectsDisconnect: false,
-    refusals: { TIMEOUT: { retryAfter: 1 } },
+    refusals: { TIMEOUT: { retryAfter: 1 }, NOT_LEADER: { retryAfter: 1 } },
   });

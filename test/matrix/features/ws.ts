@@ -30,5 +30,5 @@ export const check: Check = (platform) =>
       }
     },
     detectsDisconnect: true,
-    refusals: { TIMEOUT: { retryAfter: 1 } },
+    refusals: { TIMEOUT: { retryAfter: 1 }, NOT_LEADER: { retryAfter: 1 } },
   });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { INestApplication, ModuleMetadata } from '@nestjs/common';
+import type { INestApplication, ModuleMetadata, NestApplicationOptions } from '@nestjs/common';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
@@ -33,6 +33,7 @@ export async function withInstances(
   { imports = [], providers = [], ...metadata }: ModuleMetadata,
   listen: (app: INestApplication) => Promise<unknown>,
   use: (instances: Instances) => Promise<void>,
+  options: Pick<NestApplicationOptions, 'instrument'> = {},
 ): Promise<void> {
   const zookeeper = await TestZooKeeper.embedded();
   const namespace = randomUUID();
@@ -51,7 +52,7 @@ export async function withInstances(
         ...metadata,
       },
       platform === 'express' ? new ExpressAdapter() : new FastifyAdapter(),
-      { logger: false, abortOnError: false },
+      { ...options, logger: false, abortOnError: false },
     );
     apps.push(app);
     await listen(app);

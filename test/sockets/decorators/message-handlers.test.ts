@@ -134,7 +134,7 @@ describe('a locked event handler', () => {
     for (const level of ['error', 'warn'] as const) {
       vi.spyOn(Logger.prototype, level).mockImplementation(function (this: Logger, line: unknown) {
         const { context } = this as unknown as { context: string };
-        if (context.startsWith('Zk')) lines.push(`${level} ${context}: ${String(line)}`);
+        if (/^(Zk|Rpc)/.test(context)) lines.push(`${level} ${context}: ${String(line)}`);
       });
     }
     const warnAfter = { wait: Infinity, hold: Infinity };

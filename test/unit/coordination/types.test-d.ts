@@ -2,10 +2,13 @@
  * What the types of the coordination accept and reject. Nothing here runs: `npm run typecheck` is the test. An
  * @ts-expect-error without an error fails it.
  */
+import { applyDecorators } from '@nestjs/common';
 import {
   type CoordinationService,
   type LiveValue,
   type LiveValueOptions,
+  type Partition,
+  Partitioned,
   QueueConsumer,
   type QueueSerializer,
   type StandardSchema,
@@ -18,6 +21,9 @@ interface Mail {
 
 declare const mails: QueueSerializer<Mail>;
 
+const partitioned = Partitioned('orders', { partitions: 4 });
+const onMails = () => applyDecorators(QueueConsumer('mails', { serializer: mails }));
+
 export class Consumers {
   @QueueConsumer('mails')
   json(mail: Mail): string {
@@ -27,6 +33,22 @@ export class Consumers {
   @QueueConsumer('mails', { serializer: mails, concurrency: 2 })
   serialized(mail: Mail): string {
     return mail.to;
+  }
+
+  @onMails()
+  stored(mail: Mail): string {
+    return mail.to;
+  }
+
+  @partitioned
+  async partition({ index }: Partition): Promise<number> {
+    return index;
+  }
+
+  // @ts-expect-error a partition has no such property
+  @partitioned
+  other({ to }: Mail): string {
+    return to;
   }
 
   // @ts-expect-error the serializer returns another type than the method accepts
@@ -65,6 +87,34 @@ export class Values {
 
   @ZkValue('a', { schema: limits, parse: String, connection: 'second' })
   readonly validated!: LiveValue<Mail>;
+
+  @ZkValue('a')
+  readonly claimed!: LiveValue<Mail>;
+
+  @ZkValue('a', { default: 'on' })
+  readonly narrowed!: LiveValue<'on' | 'off'>;
+
+  @ZkValue('a', { default: null })
+  readonly nullable!: LiveValue<Mail | null>;
+
+  @ZkValue('a', { parse: Number })
+  private readonly hidden!: LiveValue<number>;
+
+  constructor(@ZkValue('a', { parse: Number }) readonly injected: LiveValue<number>) {
+    void this.hidden;
+  }
+
+  // @ts-expect-error parse returns numbers
+  @ZkValue('a', { parse: Number })
+  readonly text!: LiveValue<string>;
+
+  // @ts-expect-error the schema returns a Mail
+  @ZkValue('a', { schema: limits })
+  readonly other!: LiveValue<number>;
+
+  // @ts-expect-error a LiveValue and not the value
+  @ZkValue('a', { parse: Number })
+  readonly value!: number;
 
   // @ts-expect-error the default has another type than the result of parse
   @ZkValue('a', { parse: Number, default: 'five' })

@@ -67,7 +67,7 @@ describe('over HTTP', () => {
     });
     const retryAfter: Record<string, string> = {
       ...{ TIMEOUT: '1', WAIT_TIMEOUT: '1', QUEUE_FULL: '1', DEADLOCK: '1' },
-      ...{ CONNECTION: '5', SESSION_EXPIRED: '5' },
+      ...{ CONNECTION: '5', SESSION_EXPIRED: '5', SHUTTING_DOWN: '1', NOT_LEADER: '1' },
     };
     expect(response.headers['Retry-After']).toBe(retryAfter[error.code]);
   });

@@ -50,8 +50,8 @@ describe('@LeaderOnly', () => {
     ['a\0', /election.*Jobs\.run/],
     [{ otherwise: 'throw' }, /election.*Jobs\.run.*undefined/],
     [
-      { election: 'e', otherwise: 'wait' },
-      /otherwise of @LeaderOnly on Jobs\.run.*'skip', 'throw', 'forward' or a function.*"wait"/,
+      { election: 'e', otherwise: 'forward' },
+      /otherwise of @LeaderOnly on Jobs\.run.*'skip', 'throw' or a function.*"forward"/,
     ],
     [{ election: 'e', onLost: 'retry' }, /onLost.*Jobs\.run.*"retry"/],
     [{ election: 'e', connection: '' }, /connection.*Jobs\.run.*""/],

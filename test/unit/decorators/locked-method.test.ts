@@ -1,4 +1,4 @@
-import { applyDecorators, Get, Injectable, Post, SetMetadata } from '@nestjs/common';
+import { applyDecorators, Get, Injectable, Logger, Post, SetMetadata } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Interval } from '@nestjs/schedule';
 import {
@@ -10,7 +10,7 @@ import {
   OnElected,
   OnResigned,
 } from 'nestjs-zookeeper';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { silent, startUnconnected } from '../../support/nest-apps.js';
 
 const METADATA = 'test:metadata';
@@ -39,7 +39,7 @@ describe('a locked method', () => {
   });
 
   it('is locked through applyDecorators() too', async () => {
-    const Locked = () => applyDecorators(Get(), DistributedLock('orders') as MethodDecorator);
+    const Locked = () => applyDecorators(Get(), DistributedLock('orders'));
     class Controller {
       @Locked()
       async find(): Promise<void> {}
@@ -236,5 +236,58 @@ describe("onBusy: 'skip'", () => {
       /wait.*Jobs\.run.*finite/s,
     );
     await (await startUnconnected({ providers: [Jobs] }, { wait: 0 })).close();
+  });
+});
+
+describe('a method that was replaced is a warning at the start', () => {
+  /** Replaces a method as decorators do that do not know of metadata. */
+  const Traced: MethodDecorator = (_target, _method, descriptor) => {
+    const method = descriptor.value as (...args: unknown[]) => unknown;
+    descriptor.value = function (this: unknown, ...args: unknown[]) {
+      return method.apply(this, args);
+    } as never;
+  };
+  class Goods {
+    @DistributedLock('goods')
+    async deduct(): Promise<void> {}
+    @LeaderOnly('goods')
+    async count(): Promise<void> {}
+    @DistributedSemaphore('goods', { permits: 2 })
+    async print(): Promise<void> {}
+    @Traced
+    @DistributedLock('goods')
+    async traced(): Promise<void> {}
+  }
+  @Injectable()
+  class Books extends Goods {
+    override async deduct(): Promise<void> {}
+    @LeaderOnly('books')
+    override async count(): Promise<void> {}
+    override async print(): Promise<void> {
+      await super.print();
+    }
+  }
+  @Injectable()
+  class Maps extends Books {}
+  class Shop {
+    @Post('hidden')
+    @Traced
+    @DistributedLock('shop')
+    async hidden(): Promise<void> {}
+    @Post('outside')
+    @DistributedLock('shop')
+    @Traced
+    async outside(): Promise<void> {}
+  }
+
+  it('if it is an override without the decorator, or a handler whose metadata another decorator has dropped', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const app = await startUnconnected({ providers: [Books, Maps, Goods], controllers: [Shop] });
+    expect(warn.mock.calls.flat().filter((line) => String(line).includes('@'))).toEqual([
+      'a decorator above the @DistributedLock on Shop.hidden replaces the method and drops its metadata, so Nest answers the errors of @DistributedLock with 500: write @DistributedLock above that decorator',
+      'Books.deduct overrides Goods.deduct and runs without its @DistributedLock: decorate it too, or call super.deduct()',
+    ]);
+    warn.mockRestore();
+    await app.close();
   });
 });

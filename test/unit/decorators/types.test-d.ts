@@ -10,13 +10,16 @@ import {
   type LeaderService,
   type Lease,
   type LockableMethod,
-  type LockDecorator,
   type LockKey,
   type LockService,
+  type MethodDecoratorFor,
   type MultiLease,
   OnElected,
   type SemaphoreService,
+  type Term,
 } from 'nestjs-zookeeper';
+import { CronOnLeader } from 'nestjs-zookeeper/schedule';
+import { type Observable, of } from 'rxjs';
 
 /** Forms that no other test uses. */
 @Injectable()
@@ -80,6 +83,14 @@ export class Accepted {
   })
   async routed(goodsNo: string) {
     return goodsNo;
+  }
+
+  @LeaderOnly({ election: 'job', otherwise: () => undefined })
+  async ignored(): Promise<void> {}
+
+  @LeaderOnly({ election: 'job', otherwise: () => of(1) })
+  stream(): Observable<number> {
+    return of(2);
   }
 }
 
@@ -183,6 +194,18 @@ export class Refused {
   @LeaderOnly({ election: 'job', otherwize: 'skip' })
   async unknownLeaderOption(): Promise<void> {}
 
+  // @ts-expect-error a result of another type than that of the method
+  @LeaderOnly({ election: 'job', otherwise: () => 'x' })
+  async otherResult(): Promise<number> {
+    return 1;
+  }
+
+  // @ts-expect-error the argument is a term
+  @OnElected('job')
+  wrongArgument(x: number): number {
+    return x;
+  }
+
   // @ts-expect-error a misspelt option
   @OnElected('job', { conection: 'orders' })
   unknownListenerOption(): void {}
@@ -200,12 +223,91 @@ export class Refused {
 @DistributedLock('stock')
 export class RefusedClass {}
 
-/** applyDecorators() does not pass the method's type on. */
-export const LockedRoute = (): MethodDecorator =>
-  applyDecorators(Get(), DistributedLock((id: string) => id) as MethodDecorator);
+const nightly = DistributedLock('nightly', { wait: 0 });
+const skipping = () => DistributedLock('nightly', { wait: 0, onBusy: 'skip' });
+const byId = () => DistributedLock((id: string) => `order:${id}`);
+const byContext = () => DistributedLock({ keyFromContext: () => 'stock' });
+const limited = () => DistributedSemaphore('reports', { permits: 2 });
+const leading = () => LeaderOnly('job');
+const leadingOr = () => LeaderOnly({ election: 'job', otherwise: () => undefined });
+const skippedElsewhere = () => LeaderOnly({ election: 'job', otherwise: 'skip' });
+const nightlyOnLeader = CronOnLeader('0 0 * * *');
+const elected = () => OnElected('job');
+const onRoute = () =>
+  applyDecorators(
+    Get(),
+    byId(),
+    limited(),
+    leading(),
+    DistributedLock((id: string) => id),
+  );
+
+/** Decorators that are stored in variables, shared by methods of several types, and composed. */
+@Injectable()
+export class Stored {
+  @nightly
+  @skipping()
+  @limited()
+  @leading()
+  @skippedElsewhere()
+  @nightlyOnLeader
+  async nothing(): Promise<void> {}
+
+  @nightly
+  @byId()
+  @limited()
+  @leading()
+  @leadingOr()
+  async withArguments(id: string, count: number): Promise<string> {
+    return id.repeat(count);
+  }
+
+  @nightly
+  @byContext()
+  observable(): Observable<number> {
+    return of(1);
+  }
+
+  @nightly
+  async generic<T>(value: T): Promise<T> {
+    return value;
+  }
+
+  @onRoute()
+  async route(@Param('id') id: string): Promise<string> {
+    return id;
+  }
+
+  @elected()
+  onElected({ fencingToken }: Term): bigint {
+    return fencingToken;
+  }
+
+  // @ts-expect-error a synchronous method ends before a lock can be acquired
+  @nightly
+  synchronous(): string {
+    return '';
+  }
+
+  // @ts-expect-error a call that is skipped resolves to undefined, not to a string
+  @skipping()
+  async skipped(): Promise<string> {
+    return '';
+  }
+
+  // @ts-expect-error a call that is skipped resolves to undefined, not to a string
+  @skippedElsewhere()
+  async skippedUnlessLeader(): Promise<string> {
+    return '';
+  }
+
+  // @ts-expect-error not a method
+  @nightly
+  property = 1;
+}
 
 /** A decorator of the application that wraps it. */
-export const Locked = <M extends LockableMethod>(key: LockKey<M>): LockDecorator<M> =>
+export const Locked = <M extends LockableMethod>(key: LockKey<M>): MethodDecoratorFor<M> =>
   DistributedLock(key, { wait: 5 });
 
 export async function leaseTypes(

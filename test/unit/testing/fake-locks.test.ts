@@ -192,7 +192,7 @@ describe('FakeLocks', () => {
   });
 
   it('lead every election until it is busy or lost', async () => {
-    const leaders = locks.get(LeaderService) as LeaderService;
+    const leaders = locks.get(LeaderService)!;
     expect(await orders.nightly()).toBe('nightly');
     expect(await leaders.leader('nightly')).toMatchObject({ isLeader: true });
     const seen: boolean[] = [];
@@ -212,8 +212,19 @@ describe('FakeLocks', () => {
     expect(leaders.isLeader('nightly')).toBe(false);
   });
 
+  it('give up an election that becomes busy, and keep the locks that are held', async () => {
+    const leaders = locks.get(LeaderService)!;
+    const lease = await locks.get(LockService)!.acquire('nightly');
+    orders.during = () => locks.busy('nightly');
+    await expect(orders.nightly()).rejects.toThrow(NotLeaderError);
+    expect(leaders.isLeader('nightly')).toBe(false);
+    expect(lease.held).toBe(true);
+    locks.free('nightly');
+    expect(leaders.isLeader('nightly')).toBe(true);
+  });
+
   it('let a candidate wait for a busy election, or leave it', async () => {
-    const leaders = locks.get(LeaderService) as LeaderService;
+    const leaders = locks.get(LeaderService)!;
     locks.busy('nightly');
     locks.busy('hourly');
     const latch = leaders.latch('nightly');
