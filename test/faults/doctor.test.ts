@@ -73,7 +73,8 @@ describe('doctor on an ensemble', () => {
   it('finds a limit if the session timeout is shorter than eight ticks', async () => {
     const { report } = await examine('3s');
     const advice = expect.stringContaining('request 4 s');
-    expect(of(report, 'server')).toMatchObject(Array(3).fill({ status: 'limit', advice }));
+    const short = { status: 'limit', advice };
+    expect(of(report, 'server')).toMatchObject([short, short, short]);
   });
 
   it('finds a limit if the connect string names one of three servers', async () => {

@@ -184,7 +184,7 @@ describe('a lost connection', () => {
     keeper.connection.listen(({ reason }) => reasons.push(reason?.message));
     transports[0].request.listener.onDown('disconnected', new Error('a frame of length -1'));
     expect(reasons).toEqual([
-      'session 0xa1 closed its connection to zk1:2181, because it got a frame of length -1',
+      'the session closed its connection to zk1:2181, because it got a frame of length -1',
     ]);
   });
 
