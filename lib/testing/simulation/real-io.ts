@@ -47,6 +47,9 @@ const NODE_TIMER = /setImmediate \(node:timers.*\n.*\(node:|setUnrefTimeout \(no
 /** A line in the stack of a dynamic import of a module that was not loaded before. */
 const IMPORT_FRAME = /\(node:internal\/modules\/esm\//;
 
+/** A line in the stack of a job of `crypto.subtle`. From Node 24 on, such a job has no callback. */
+const PROMISED_JOB_FRAME = /jobPromise \(node:internal\/crypto\//;
+
 const STACK_FRAMES = 30;
 
 /**
@@ -92,6 +95,7 @@ export class RealIoDetector {
       for (const [pattern, name, callback] of THREAD_POOL_RESOURCES) {
         if (!pattern.test(type)) continue;
         const io = { error: realIoError(name, type), at: this.scheduler.time };
+        if (PROMISED_JOB_FRAME.test(io.error.stack ?? '')) return this.#started(name, type);
         this.#undecided.push({ resource: new WeakRef(resource), callback, io });
       }
     },
@@ -150,10 +154,7 @@ export class RealIoDetector {
 
   #started(name: string, type: string): void {
     if (this.#found || !this.scheduler.active) return;
-    const { stackTraceLimit } = Error;
-    Error.stackTraceLimit = STACK_FRAMES;
     const error = realIoError(name, type);
-    Error.stackTraceLimit = stackTraceLimit;
     const stack = error.stack ?? '';
     if (CONSOLE_FRAME.test(stack) || (name === REAL_TIMER && NODE_TIMER.test(stack))) return;
     if (IMPORT_FRAME.test(stack)) error.message += IMPORT_REMEDY;
@@ -162,9 +163,13 @@ export class RealIoDetector {
 }
 
 function realIoError(name: string, type: string): Error {
-  return new Error(
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = STACK_FRAMES;
+  const error = new Error(
     `the code under test started real I/O, ${name} (${type}), which virtual time cannot wait for; ${remedy(name)}`,
   );
+  Error.stackTraceLimit = stackTraceLimit;
+  return error;
 }
 
 function remedy(name: string): string {

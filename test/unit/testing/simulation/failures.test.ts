@@ -132,7 +132,7 @@ describe('a simulation that fails', () => {
 
   it('names a socket and a worker that were opened before the simulation', async () => {
     // A server that answered would get a reset from a client that has not read the answer.
-    const server = createServer((socket) => socket.resume()).listen(0);
+    const server = createServer((socket) => socket.resume()).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const socket = connect((server.address() as AddressInfo).port);
     await once(socket, 'connect');
