@@ -20,10 +20,11 @@ const { stop, forget } = stopAtInterrupt();
 const directory = await mkdtemp(join(tmpdir(), 'bench-'));
 const systems = new Systems(stop.signal, options.servers);
 
+const bench = new Bench(systems, { ...options, directory });
+
 async function measure() {
   const setting = await settingOf();
   if (!options.json) printSetting(setting);
-  const bench = new Bench(systems, { ...options, directory });
   const cases = {};
   const ratios = Object.fromEntries(Object.keys(TRANSPORTS).map((name) => [name, {}]));
   for (const spec of options.cases) {
@@ -35,7 +36,8 @@ async function measure() {
     if (!options.json) printCase(spec, cases[spec.name], ratios);
   }
   if (!options.json) printLeftOut(setting.leftOut);
-  return { cases, ratios, setting: { ...setting, loadAfter: load() }, failures: bench.failures };
+  const { failures } = bench;
+  return { cases, ratios, setting: { ...setting, loadAfter: load() }, failures };
 }
 
 async function settingOf() {
@@ -67,12 +69,11 @@ try {
   const report = await unlessAborted(stop.signal, measure());
   if (options.json) console.log(JSON.stringify(report));
   if (options.write) await writeDocument(report, options.cases);
-  for (const failure of report.failures) console.error(`FAILED: ${failure}`);
-  process.exitCode = report.failures.length === 0 ? 0 : 1;
 } catch (error) {
-  console.error(`FAILED: ${messageOf(error)}`);
-  process.exitCode = 1;
+  bench.failures.push(messageOf(error));
 } finally {
+  for (const failure of bench.failures) console.error(`FAILED: ${failure}`);
+  process.exitCode = bench.failures.length === 0 ? 0 : 1;
   await systems.stop();
   await rm(directory, { recursive: true, force: true });
   forget();

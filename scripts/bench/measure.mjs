@@ -78,6 +78,7 @@ export class Bench {
     const limit = (spec.processes ?? 1) * BOUND + HAND_OFF;
     for (let repeats = 0; ; repeats++) {
       const run = await this.#once(spec, system);
+      if (!(run.opsPerSecond > 0)) throw new Error('it has done nothing');
       const waited = run.prober?.longestWait;
       // A quick measurement has no warm-up, so its waits mean nothing.
       if (this.quick || !ALL_OURS.includes(system) || !(waited > limit)) return run;

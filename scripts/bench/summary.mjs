@@ -17,11 +17,13 @@ export function summarize(runs) {
 /** Returns a system ÷ each peer in operations per second: the median over the repetitions. */
 export function ratiosOf(runs, system) {
   const ours = runs.get(system);
-  const present = PEERS.filter((peer) => ours && runs.get(peer)?.some(Boolean));
+  const present = PEERS.filter((peer) => ours?.some(Boolean) && runs.get(peer)?.some(Boolean));
   return Object.fromEntries(
     present.map((peer) => {
       const theirs = runs.get(peer);
-      const pairs = ours.map((run, index) => [run, theirs[index]]).filter(([, peer]) => peer);
+      const pairs = ours
+        .map((run, index) => [run, theirs[index]])
+        .filter(([run, peer]) => run && peer);
       return [peer, rounded(median(pairs.map(([a, b]) => a.opsPerSecond / b.opsPerSecond)))];
     }),
   );

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
-import { CURATOR_JARS, missingJar } from '../faults/jars.mjs';
+import { CURATOR_JARS, missingJars } from '../faults/jars.mjs';
 import { hasReal } from '../faults/real-server.mjs';
 import { pythonWithKazoo, runs } from '../programs.mjs';
 import { OURS, RAW_WIRE } from './limits.mjs';
@@ -199,7 +199,7 @@ async function compile() {
 function missingCurator() {
   if (!withZooKeeper) return 'no ZooKeeper';
   if (!runs('javac', '-version')) return 'no javac';
-  const jar = missingJar(CURATOR_JARS);
+  const [jar] = missingJars(CURATOR_JARS);
   return jar && `no ${jar}`;
 }
 
