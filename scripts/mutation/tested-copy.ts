@@ -44,14 +44,18 @@ export class TestedCopy {
   async fails(file: string, changed: string, original: string): Promise<boolean> {
     writeFileSync(join(this.#directory, file), changed);
     try {
-      return !(await this.#pass());
+      // The tests of the same folder find most changes, in a fraction of the time.
+      const [, folder] = file.split('/');
+      return !((await this.#pass(`/${folder}/`)) && (await this.#pass()));
     } finally {
       writeFileSync(join(this.#directory, file), original);
     }
   }
 
-  async #pass(): Promise<boolean> {
-    const args = ['run', '--bail', '1', '--exclude', '**/*.slow.test.ts'];
+  /** @param filter a part of the paths of the test files to run; default: all */
+  async #pass(filter = ''): Promise<boolean> {
+    const args = ['run', filter, '--passWithNoTests', '--bail', '1'];
+    args.push('--exclude', '**/*.slow.test.ts');
     args.push(...PROJECTS.flatMap((name) => ['--project', name]));
     const vitest = join(this.root, 'node_modules', 'vitest', 'vitest.mjs');
     // A process group of its own, because the runner has child processes.
