@@ -14,6 +14,9 @@ for (const name of [
   'DATABASE',
   'PAY_WITHIN',
   'FORCE_COLOR',
+  'NODE_OPTIONS',
+  'NODE_DEBUG',
+  'ZK_PROFILE',
 ]) {
   delete process.env[name];
 }

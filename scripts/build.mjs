@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { messageOf } from './message-of.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -15,6 +16,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
  * @property {string} config
  * @property {RegExp} [uncompiled]
  * @property {string[]} [results]
+ * @property {string} [last]
  */
 
 /**
@@ -23,7 +25,14 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
  * @type {Record<string, Target>}
  */
 const TARGETS = {
-  lib: { script: 'build', sources: 'lib', output: 'dist', config: 'tsconfig.build.json' },
+  lib: {
+    script: 'build',
+    sources: 'lib',
+    output: 'dist',
+    config: 'tsconfig.build.json',
+    // Written last.
+    last: 'cjs/package.json',
+  },
   scripts: {
     script: 'build:scripts',
     sources: 'scripts',
@@ -50,8 +59,7 @@ const TARGETS = {
 };
 
 /**
- * Builds the targets that are out of date: an output is missing, or older than any source. Exits with the
- * compiler's exit code if a build fails.
+ * Builds the targets that are out of date: an output is missing, or older than any source. Exits with 1 if a build fails.
  *
  * @param {...string} names in the order in which they depend on each other
  */
@@ -63,13 +71,15 @@ export function build(...names) {
     try {
       execFileSync('npm', ['run', '--silent', target.script], { cwd: ROOT, stdio: 'inherit' });
     } catch (error) {
-      process.exit(error instanceof Error && 'status' in error ? Number(error.status ?? 1) : 1);
+      // A compiler that ran has printed what is wrong.
+      if (!(error instanceof Error && 'status' in error)) console.error(messageOf(error));
+      process.exit(1);
     }
   }
 }
 
 /** @param {Target} target */
-function isUpToDate({ sources, output, config, uncompiled, results }) {
+function isUpToDate({ sources, output, config, uncompiled, results, last }) {
   const directory = join(ROOT, sources);
   const entries = readdirSync(directory, { encoding: 'utf8', recursive: true }).filter(
     (entry) => !uncompiled?.test(entry),
@@ -82,6 +92,7 @@ function isUpToDate({ sources, output, config, uncompiled, results }) {
   results ??= entries
     .filter((entry) => /\.m?ts$|\.mjs$/.test(entry) && !entry.endsWith('.d.ts'))
     .map((entry) => entry.replace(/ts$/, 'js'));
+  if (last) results.push(last);
   return results.every((result) => modified(join(ROOT, output, result)) >= newest);
 }
 

@@ -2,37 +2,41 @@
 // JavaScript with types in comments: scripts/test.mjs needs this file before anything is compiled.
 import { existsSync } from 'node:fs';
 import { CHROMIUM } from './browser.mjs';
-import { CURATOR_JARS, missingJar, ZOOKEEPER_JARS } from './faults/jars.mjs';
+import { CURATOR_JARS, missingJars, ZOOKEEPER_JARS } from './faults/jars.mjs';
 import { pythonWithKazoo, runs } from './programs.mjs';
 
 /**
  * @typedef {object} Suite
  * @property {string} tests what the suite tests
  * @property {readonly string[]} projects of vitest.config.ts
- * @property {readonly (() => string | undefined)[]} needs functions that return the name of a program that is missing
+ * @property {readonly (() => string[])[]} needs functions that return the names of missing programs
  * @property {boolean} [startsScripts] whether its tests start the live page or built scripts
  * @property {boolean} [hasSlowFiles] whether the suite runs the files *.slow.test.ts instead of the others
  */
 
-const java = () => missingProgram('-version', 'java') ?? missingJar(ZOOKEEPER_JARS);
-const curator = () => missingProgram('-version', 'javac') ?? missingJar(CURATOR_JARS);
-const kazoo = () => (pythonWithKazoo() ? undefined : 'the Python package kazoo');
-const chromium = () =>
-  CHROMIUM ? undefined : 'Chromium, or CHROMIUM with the path of its program';
+const java = () => [...missingPrograms('-version', 'java'), ...missingJars(ZOOKEEPER_JARS)];
+const curator = () => [...missingPrograms('-version', 'javac'), ...missingJars(CURATOR_JARS)];
+const kazoo = () => (pythonWithKazoo() ? [] : ['the Python package kazoo']);
+const chromium = () => (CHROMIUM ? [] : ['Chromium, or CHROMIUM with the path of its program']);
 const native = () =>
-  runs(process.execPath, '-e', "require('zookeeper')") ? undefined : 'the npm package zookeeper';
-const tls = () => missingProgram('version', 'openssl') ?? missingProgram('-help', 'keytool');
-const zkCli = () => missingFile('/usr/share/zookeeper/bin/zkCli.sh');
-const shells = () => missingProgram('--version', 'bash', 'zsh', 'script');
+  runs(process.execPath, '-e', "require('zookeeper')") ? [] : ['the npm package zookeeper'];
+const tls = () => [
+  ...missingPrograms('version', 'openssl'),
+  ...missingPrograms('-help', 'keytool'),
+];
+const zkCli = () => missingFiles('/usr/share/zookeeper/bin/zkCli.sh');
+const shells = () => missingPrograms('--version', 'bash', 'zsh', 'script');
 /** Programs of the KDC, and what npm needs to compile the package kerberos. */
-const kerberos = () =>
-  missingFile(
+const kerberos = () => [
+  ...missingFiles(
     '/usr/sbin/krb5kdc',
     '/usr/sbin/kadmin.local',
     '/usr/bin/kinit',
     '/usr/include/gssapi/gssapi.h',
-  ) ?? missingProgram('--version', 'python3', 'make', 'g++');
-const mariadb = () => missingFile('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
+  ),
+  ...missingPrograms('--version', 'python3', 'make', 'g++'),
+];
+const mariadb = () => missingFiles('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
 
 /** @type {Readonly<Record<string, Suite>>} */
 export const SUITES = {
@@ -72,14 +76,14 @@ export const SUITES = {
 };
 
 /** @param {readonly string[]} files */
-function missingFile(...files) {
-  return files.find((file) => !existsSync(file));
+function missingFiles(...files) {
+  return files.filter((file) => !existsSync(file));
 }
 
 /**
  * @param {string} option an option that makes each program exit at once, such as `--version`
  * @param {readonly string[]} programs
  */
-function missingProgram(option, ...programs) {
-  return programs.find((program) => !runs(program, option));
+function missingPrograms(option, ...programs) {
+  return programs.filter((program) => !runs(program, option));
 }

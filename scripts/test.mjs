@@ -1,6 +1,7 @@
 // npm test, npm run test:real, … -- [options] [FILE...], which --help lists
 // Builds, then runs one suite of the tests. The suite `default` needs Node and nothing else. Every other suite needs
 // programs, and fails if one is missing.
+import { relative } from 'node:path';
 import { createVitest } from 'vitest/node';
 import { build } from './build.mjs';
 import {
@@ -14,6 +15,8 @@ import {
 import { SUITES } from './test-suites.mjs';
 
 const SLOWEST = 10;
+/** Milliseconds without the end of a test after which the run fails. Files *.slow.test.ts may take longer. */
+const STALLED = 300_000;
 
 const suiteNames = Object.keys(SUITES);
 /** @param {string} name */
@@ -46,7 +49,7 @@ The exit code is 0 if all tests pass, 1 if one fails, and 2 for a wrong option o
 );
 const suites = suitesOf(suite ?? 'default');
 const needs = new Set(suites.flatMap(({ needs }) => needs));
-const missing = [...needs].map((find) => find()).filter(Boolean);
+const missing = [...needs].flatMap((find) => find());
 if (missing.length > 0) fail(`These tests need ${missing.join(', ')}.`);
 
 // The tests start the embedded server's worker and the sample's instances, some suites the live page and the scripts too.
@@ -56,6 +59,9 @@ if (suites.some(({ startsScripts }) => startsScripts)) build('page', 'scripts');
 const vitest = await createVitest('test', {
   project: project ? [project] : [...new Set(suites.flatMap(({ projects }) => projects))],
   watch: false,
+  // The results are the same with and without the environment variable CI.
+  allowOnly: false,
+  update: 'none',
 });
 await vitest.standalone();
 /** @param {string[]} names */
@@ -74,11 +80,18 @@ for (const name of files) {
   }
 }
 const chosen = await find(...files);
+if (chosen.length === 0) fail(`The suite ${suite ?? 'default'} has no test file here.`);
+const watchdog = suites.some(({ hasSlowFiles }) => hasSlowFiles) ? undefined : failIfStalled();
 const { testModules, unhandledErrors } = await vitest.runTestSpecifications(chosen);
+clearInterval(watchdog);
 const tests = testModules.flatMap((module) => [...module.children.allTests()]);
 /** @param {string} state */
 const count = (state) => tests.filter((test) => test.result().state === state).length;
-const passed = unhandledErrors.length === 0 && testModules.every((module) => module.ok());
+const unfinished = unfinishedFiles();
+const passed =
+  unhandledErrors.length === 0 &&
+  unfinished.length === 0 &&
+  testModules.every((module) => module.ok());
 await vitest.close();
 
 console.log('\nThe slowest files, in seconds:');
@@ -98,11 +111,37 @@ for (const module of testModules) {
     console.log(`Failed: ${module.project.name} ${module.relativeModuleId}: ${message}`);
   }
 }
+for (const file of unfinished) console.log(`Failed: ${file}: its process ended`);
 for (const error of unhandledErrors) {
   console.log(`Failed: an error outside of the tests: ${/** @type {Error} */ (error).message}`);
 }
 console.log(`${count('passed')} passed, ${count('failed')} failed, ${count('skipped')} skipped`);
 process.exitCode = passed ? 0 : 1;
+
+/** Returns the chosen files that have no result. */
+function unfinishedFiles() {
+  const ended = vitest.state
+    .getTestModules()
+    .filter((module) => !['queued', 'pending'].includes(module.state()))
+    .map(({ project, moduleId }) => `${project.name} ${moduleId}`);
+  return chosen
+    .filter(({ project, moduleId }) => !ended.includes(`${project.name} ${moduleId}`))
+    .map(({ project, moduleId }) => `${project.name} ${relative(process.cwd(), moduleId)}`);
+}
+
+/** Ends this process if no test ends for a while: the tests have time limits, but the import of a file has none. */
+function failIfStalled() {
+  let before = -1;
+  return setInterval(() => {
+    const ended = vitest.state
+      .getTestModules()
+      .flatMap((module) => [...module.children.allTests()])
+      .filter((test) => test.result().state !== 'pending').length;
+    if (ended > before) return void (before = ended);
+    for (const file of unfinishedFiles()) console.log(`Failed: ${file}: it does not end`);
+    process.exit(1);
+  }, STALLED);
+}
 
 /**
  * @param {string} message

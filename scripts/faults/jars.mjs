@@ -20,10 +20,10 @@ export const CURATOR_JARS = [
 export const SERVER_CLASS_PATH = [...ZOOKEEPER_JARS, `${DIRECTORY}/*`].join(':');
 
 /**
- * Returns the first of the files that this machine does not have.
+ * Returns the files that this machine does not have.
  *
  * @param {readonly string[]} jars
  */
-export function missingJar(jars) {
-  return jars.find((file) => !existsSync(file));
+export function missingJars(jars) {
+  return jars.filter((file) => !existsSync(file));
 }

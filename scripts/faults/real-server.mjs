@@ -7,7 +7,7 @@ import net from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runs } from '../programs.mjs';
-import { missingJar, SERVER_CLASS_PATH, ZOOKEEPER_JARS } from './jars.mjs';
+import { missingJars, SERVER_CLASS_PATH, ZOOKEEPER_JARS } from './jars.mjs';
 
 /** Milliseconds between two polls of a server that starts. */
 const POLL = 50;
@@ -18,7 +18,7 @@ const LOG_LENGTH = 4_000;
 
 /** Returns whether this machine has a JVM and ZooKeeper's jars. */
 export function hasReal() {
-  return !missingJar(ZOOKEEPER_JARS) && runs('java', '-version');
+  return missingJars(ZOOKEEPER_JARS).length === 0 && runs('java', '-version');
 }
 
 /** A process of Apache ZooKeeper from Debian's jars, with a directory of its own. */
