@@ -65,6 +65,7 @@ export class Connection implements Watcher {
   readonly remote: string;
   readonly address: string;
   readonly since = new Date();
+  readonly #acceptedAt = performance.now();
   readonly traffic: Traffic = { received: 0, sent: 0 };
   /** Whether the server reads from it: not after a four-letter word. */
   reads = true;
@@ -96,7 +97,7 @@ export class Connection implements Watcher {
     socket.on('error', () => this.destroy());
     socket.on('close', () => this.destroy());
     socket.on('data', (chunk: Buffer) => {
-      const age = Date.now() - this.since.getTime();
+      const age = performance.now() - this.#acceptedAt;
       if (!this.session && age > NO_SESSION_TIMEOUT) return this.close();
       this.#splitter.push(chunk);
       this.#processInput();

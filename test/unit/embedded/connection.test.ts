@@ -7,6 +7,7 @@ import { RawClient } from '../../support/raw-client.js';
 let server: ZooKeeperServer;
 beforeEach(() => void (server = new ZooKeeperServer(resolveOptions({}))));
 afterEach(() => server.close());
+afterEach(() => vi.restoreAllMocks());
 
 describe('a connection to the embedded server', () => {
   it('is closed after 10 s without a request until it has a session, which may be idle for longer', async () => {
@@ -21,10 +22,12 @@ describe('a connection to the embedded server', () => {
   });
 
   it('is closed after 10 s without a session, although bytes arrive', async () => {
+    const accept = vi.spyOn(server, 'accept');
     const slow = await RawClient.open(await server.listen());
-    await vi.waitUntil(() => server.connections.size === 1);
-    const [connection] = server.connections;
-    Object.assign(connection!, { since: new Date(Date.now() - 10_001) });
+    await vi.waitUntil(() => accept.mock.calls.length === 1);
+    // Otherwise it would be closed because it is idle.
+    (accept.mock.calls[0]![0] as Socket).setTimeout(0);
+    vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 10_001);
     slow.socket.write('\0');
     await slow.closed;
   });
