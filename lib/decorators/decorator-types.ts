@@ -120,8 +120,8 @@ export type ResultOf<M extends LockableMethod> =
     : unknown;
 
 /**
- * A {@link MethodDecoratorFor} that is for methods whose calls may be skipped. The type of a decorator in a variable contains no method
- * (`M` is any that can be locked), so each use of it is checked.
+ * A {@link MethodDecoratorFor} that is for methods whose calls may be skipped. The type of a decorator in a variable
+ * contains no method (`M` is any that can be locked), so each use of it is checked.
  *
  * @publicApi
  */

@@ -111,10 +111,10 @@ export type Fairness = 'handover' | 'strict';
  */
 export interface AcquireOptions {
   /**
-   * Milliseconds that the call waits at most, for other holders and for a connection. 0 is a try: it rejects with a {@link LockBusyError} if
-   * others hold the lock. If the holder uses `linger`, a try waits up to 500 ms, in which the process of that holder
-   * deletes the znode of a lock that nobody uses. The same applies to a try for permits while other processes acquire
-   * theirs. Default Infinity.
+   * Milliseconds that the call waits at most, for other holders and for a connection. 0 is a try: it rejects with a
+   * {@link LockBusyError} if others hold the lock. If the holder uses `linger`, a try waits up to 500 ms, in which the
+   * process of that holder deletes the znode of a lock that nobody uses. The same applies to a try for permits while
+   * other processes acquire theirs. Default Infinity.
    *
    * Without a connection for all of `wait`, or for as long as the retry policy of the client allows, the call rejects with
    * a {@link ConnectionError}: a try after 2 seconds without a connection, and after 3 seconds in which a connected server

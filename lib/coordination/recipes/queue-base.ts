@@ -37,8 +37,8 @@ export interface QueueOptions<T> {
    */
   lockPath?: string | undefined;
   /**
-   * The maximum number of items' znodes. A put waits while the queue has this many. Producers that put at the same time may exceed
-   * it. Curator's `QueueBuilder.maxItems`. Default: no limit.
+   * The maximum number of items' znodes. A put waits while the queue has this many. Producers that put at the same time
+   * may exceed it. Curator's `QueueBuilder.maxItems`. Default: no limit.
    */
   maxItems?: number | undefined;
   /** Converts items to bytes and back. Default: the items are Buffers. */
