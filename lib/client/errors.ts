@@ -18,7 +18,7 @@ export abstract class CoordinationError extends Error {
   readonly key: string | undefined;
 
   constructor(message: string, { key, ...options }: CoordinationErrorOptions = {}) {
-    // It may contain keys, data and names of znodes, and replies, which others wrote.
+    // The message may contain keys, names and data of znodes, and replies, which other clients or servers wrote.
     super(foreignText(message, MAX_MESSAGE), options);
     this.name = new.target.name;
     this.key = key;
@@ -207,7 +207,7 @@ export class NodeError extends CoordinationError {
 
 /** How many characters of a value a message shows, so that a long value does not fill the logs. */
 const MAX_SHOWN = 200;
-/** The most characters of a message. */
+/** The maximum length of a message, in characters. */
 const MAX_MESSAGE = 8000;
 
 function describe(value: unknown): string {
@@ -243,7 +243,7 @@ export function textOf(thrown: unknown): string {
  * Returns a value that another client may have written as text for a log, a message or a terminal: in one line, short, and
  * without control characters and invisible ones, which could forge lines or move the cursor.
  *
- * @param limit the most characters
+ * @param limit the maximum number of characters
  */
 export function foreignText(value: unknown, limit = MAX_SHOWN): string {
   const text = textOf(value);

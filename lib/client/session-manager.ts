@@ -217,7 +217,7 @@ export class SessionManager {
     }
   }
 
-  /** Connects a new session. Only without `#persistent`, the retry policy limits the attempts. */
+  /** Connects a new session. The retry policy limits the attempts, unless `#persistent` is set. */
   #establish(): Promise<LiveSession> {
     return (this.#establishing = this.#tryToEstablish());
   }

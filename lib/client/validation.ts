@@ -55,7 +55,7 @@ export function checkData(data: unknown, option = 'data'): Buffer {
  * Checks the path of a request, and its size together with the data. Returns the path below the chroot.
  *
  * @param chroot empty, or an absolute path
- * @param moreBytes those of the rest of the request
+ * @param moreBytes the bytes of the rest of the request, such as an ACL
  */
 export function checkRequest(chroot: string, path: unknown, data?: Buffer, moreBytes = 0): string {
   const full = withChroot(chroot, checkPath(path));

@@ -42,7 +42,7 @@ function creations(): Creation[] {
 
 type Use = (client: ZkClient, path: string, other: ZkClient) => Promise<unknown>;
 
-/** How to create all znodes that each class of the entry points creates, and the names of some of them. */
+/** For each class of the entry points: a function that creates all kinds of its znodes, and parts of their paths. */
 const uses: Record<string, [use: Use, ...names: string[]]> = {
   Mutex: [
     async (client, path, other) => {
@@ -189,7 +189,7 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
   SingleNodeLock: [(client, path) => held(new SingleNodeLock(client, `${path}/lock`)), '/lock'],
 };
 
-/** What the classes above have instances of, or what creates no znode. */
+/** The classes that the classes above create themselves, and one that creates no znode. */
 const OTHERS = ['Candidate', 'Lock', 'ReadLock', 'WriteLock', 'ZkCache'];
 
 const held = (lock: { withLock(fn: () => void): Promise<void> }) => lock.withLock(() => undefined);

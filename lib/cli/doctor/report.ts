@@ -24,7 +24,7 @@ export type CheckName =
   | 'recipe'
   | 'probe';
 
-/** The most characters of what was found, and of an advice. */
+/** The maximum length of a finding or an advice, in characters. */
 const MAX_TEXT = 2000;
 
 /** The advice if a check ended early. */

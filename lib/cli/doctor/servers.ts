@@ -11,7 +11,10 @@ import { type Check, showMilliseconds } from './report.js';
 const ROUNDS = 5;
 /** Milliseconds. A median above it is a limit, because each grant waits for it at least once. */
 const SLOW = 500;
-/** How many of the shortest timeouts of a server, of two ticks each, a safe timeout has. See docs/operations/zookeeper.md. */
+/**
+ * A session timeout is safe if it is at least so many times the shortest timeout of a server, which is two ticks by default:
+ * docs/operations/zookeeper.md says why.
+ */
 const SAFE_TIMEOUTS = 4;
 /** The first version with persistent watches. */
 const OLDEST_VERSION = [3, 6] as const;

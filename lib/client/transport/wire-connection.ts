@@ -18,11 +18,11 @@ import { type Frame, RequestQueue } from './request-queue.js';
 import { Group, readMulti, type WireRequest, writeMulti } from './wire-group.js';
 import { type ConnectResponse, NODE_EVENTS, readConnectResponse } from './wire-replies.js';
 
-/** Bytes. The reply to the handshake has about 40. */
+/** Bytes. ZooKeeper's reply to the handshake has about 40. */
 const MAX_HANDSHAKE = 1024;
 /**
- * Bytes. ZooKeeper does not limit the list of a znode's children: there is room for 200,000 locks. The limit protects the
- * memory from a hostile or broken peer.
+ * Bytes: enough for a list of 200,000 locks, because ZooKeeper does not limit the list of a znode's children. The limit
+ * protects the memory from a hostile or broken server.
  */
 const MAX_REPLY = 16 * 1024 * 1024;
 const LAST_XID = 2 ** 31 - 1;

@@ -108,7 +108,7 @@ describe('an acquire without a connection is rejected after its wait, whatever t
     expect(await timed(acquire)).toMatchObject({ code: 'CONNECTION', after: 700 });
   });
 
-  it('and the wait for the holder gets what is left of it', async () => {
+  it('or, if the connection returns, when the rest of its wait for the holder is over', async () => {
     const client = await connect();
     const held = await new Mutex(await connect(), '/gold').acquire();
     await server.stop();

@@ -11,11 +11,14 @@ test.each<[what: string, value: unknown, expected: string]>([
   ['an object that has no text', { toString: 1 }, '[object Object]'],
   ['a long text', 'A'.repeat(900_000), `${'A'.repeat(200)}…`],
   ['a text that is cut inside a character', `${'A'.repeat(199)}😀`, `${'A'.repeat(199)}?…`],
-])('of %s, a message has one short line without control characters', (_, value, expected) => {
-  expect(foreignText(value)).toBe(expected);
-});
+])(
+  'foreignText() returns one short line without control characters for %s',
+  (_, value, expected) => {
+    expect(foreignText(value)).toBe(expected);
+  },
+);
 
-test('an error has a message of one line, whatever it was made of', () => {
+test('the message of an error is one short line without control characters, whatever text it contains', () => {
   const { message } = new LockBusyError(`lock "a\u001b[2J\nb" ${'x'.repeat(900_000)}`);
   expect(message).toMatch(/^lock "a\?\[2J b" x+…$/);
   expect(message.length).toBeLessThan(10_000);
