@@ -130,12 +130,7 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
     '/queue-',
   ],
   GroupMember: [
-    async (client, path) => {
-      const member = new GroupMember(client, path, { id: 'a' });
-      member.start();
-      await untilNodes(client, path, 1);
-      await member.close();
-    },
+    (client, path) => startedAndClosed(new GroupMember(client, path, { id: 'a' }), client, path),
     '/a',
   ],
   Partitioner: [
@@ -162,12 +157,8 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
     ...['/ephemeral', '-ephemeral-sequential', '/persistent'],
   ],
   PersistentTtlNode: [
-    async (client, path) => {
-      const node = new PersistentTtlNode(client, path, { ttl: 60_000 });
-      node.start();
-      await untilNodes(client, path, 1);
-      await node.close();
-    },
+    (client, path) =>
+      startedAndClosed(new PersistentTtlNode(client, path, { ttl: 60_000 }), client, path),
     '/touch',
   ],
   ZkClient: [
@@ -193,6 +184,16 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
 const OTHERS = ['Candidate', 'Lock', 'ReadLock', 'WriteLock', 'ZkCache'];
 
 const held = (lock: { withLock(fn: () => void): Promise<void> }) => lock.withLock(() => undefined);
+
+async function startedAndClosed(
+  node: { start(): void; close(): Promise<void> },
+  client: ZkClient,
+  path: string,
+) {
+  node.start();
+  await untilNodes(client, path, 1);
+  await node.close();
+}
 
 describe('the option acl', () => {
   it.each(Object.entries(uses))(
