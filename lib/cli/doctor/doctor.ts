@@ -18,7 +18,7 @@ import { checkTokens } from './tokens.js';
  */
 export async function examine(options: NormalizedOptions, signal: AbortSignal): Promise<Report> {
   const { hosts, chroot, tls, sasl, sessionTimeout, authInfo, namespace } = options;
-  const { connect } = await chooseTransport('wire', tls, sasl, undefined);
+  const { connect } = await chooseTransport('wire', tls, sasl);
   const target: Target = { connect, sessionTimeout, authInfo, signal };
   const servers = await findServers(hosts, target, tls);
   const usable = servers.filter((server): server is UsableServer => server.session !== undefined);

@@ -28,7 +28,7 @@ export interface ChosenTransport {
 let defaultName: Promise<TransportName> | undefined;
 
 /**
- * Returns the transport of that name. Without a name: wire if TLS or SASL options or an ACL are given; else the one that the
+ * Returns the transport of that name. Without a name: wire if there are TLS or SASL options or an ACL; else the one that the
  * environment variable NESTJS_ZOOKEEPER_TRANSPORT names; else native if its package can be loaded; else wire, with a
  * message for the log, or a process warning if nobody logs it.
  *
@@ -39,7 +39,7 @@ export async function chooseTransport(
   name: TransportName | undefined,
   tls: TlsOptions | undefined,
   sasl: LoadMechanism | undefined,
-  acl: readonly Acl[] | undefined,
+  acl?: readonly Acl[],
 ): Promise<ChosenTransport> {
   if (isSimulated()) {
     throw new Error(
