@@ -1,5 +1,5 @@
 import type { Logger } from '@nestjs/common';
-import { foreignText } from './client/errors.js';
+import { foreignText, quotedKey } from './client/errors.js';
 import type { DeleteRefusedMessage, ServerKind, ZkClient } from './client/index.js';
 import {
   DELETE_REFUSED_CHANNEL,
@@ -140,7 +140,7 @@ export function logLeaders(client: ZkClient, logger: Logger): () => void {
 }
 
 export function logLeases(client: ZkClient, logger: Logger): () => void {
-  const nameOf = ({ noun, key }: ObservedLock) => `${noun} "${foreignText(key)}"`;
+  const nameOf = ({ noun, key }: ObservedLock) => `${noun} ${quotedKey(key)}`;
   const after = (duration: number) => `after ${duration.toFixed(1)} ms`;
   const stops = [
     listen(waits, (message) => {

@@ -253,6 +253,9 @@ export function foreignText(value: unknown, limit = MAX_SHOWN): string {
   );
 }
 
+/** Returns a key in quotation marks, as {@link foreignText}: keys are often made from requests. */
+export const quotedKey = (key: string): string => `"${foreignText(key)}"`;
+
 /** Returns the code of a system error, such as `ECONNREFUSED`. */
 export function errorCode(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? String(error);

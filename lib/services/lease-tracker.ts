@@ -1,4 +1,4 @@
-import { ShuttingDownError } from '../client/errors.js';
+import { quotedKey, ShuttingDownError } from '../client/errors.js';
 import { checkSignal } from '../client/validation.js';
 import type { Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../recipes/internals/fifo-set.js';
@@ -151,7 +151,7 @@ function isHeld(lease: Lease): boolean {
 }
 
 function refused({ key, noun }: Admission, cause: ShuttingDownError): ShuttingDownError {
-  const message = `${noun} ${JSON.stringify(key)} is refused: ${cause.message}`;
+  const message = `${noun} ${quotedKey(key)} is refused: ${cause.message}`;
   const error = new ShuttingDownError(message, { key });
   // Part of each orderly shutdown: loggers would print the library's stack for each job that waits.
   error.stack = String(error);

@@ -1,4 +1,4 @@
-import { foreignText } from '../client/errors.js';
+import { foreignText, quotedKey } from '../client/errors.js';
 import type { Lock, Participant } from '../recipes/index.js';
 import type { LeaseTracker } from './lease-tracker.js';
 
@@ -64,7 +64,7 @@ export class OverdueMonitor {
     for (const pending of this.tracker.pending) {
       if (!isOverdue(pending, wait)) continue;
       const { noun, key, locks } = pending.admission;
-      const name = `${noun} "${foreignText(key)}"`;
+      const name = `${noun} ${quotedKey(key)}`;
       callers.set(name, (callers.get(name) ?? 0) + 1);
       warnings.set(name, async () => {
         const count =
@@ -81,7 +81,7 @@ export class OverdueMonitor {
       warnings.set(
         `${path} ${fencingToken}`,
         () =>
-          `"${foreignText(key)}" (${path}) has been held by this process for more than ${hold} ms, fencing token ${fencingToken}; limit holds with holdAtMost, or raise warnAfter.hold if this is normal`,
+          `${quotedKey(key)} (${path}) has been held by this process for more than ${hold} ms, fencing token ${fencingToken}; limit holds with holdAtMost, or raise warnAfter.hold if this is normal`,
       );
     }
     for (const [subject, line] of warnings) if (!this.warned.has(subject)) void this.report(line);

@@ -1,4 +1,4 @@
-import { ConnectionError, WaitCancelledError } from '../../client/errors.js';
+import { ConnectionError, quotedKey, WaitCancelledError } from '../../client/errors.js';
 import { MAX_TIMER } from '../../client/sleep.js';
 import { LockBusyError, LockTimeoutError } from '../errors.js';
 import type { AcquireOptions } from '../lease.js';
@@ -159,10 +159,10 @@ export class Waiter<T, R extends WaitRequest = Request> {
   }
 }
 
-export function busy({ noun, key }: Wanted, why = `lock ${quote(key)} is held`): LockBusyError {
+export function busy({ noun, key }: Wanted, why = `lock ${quotedKey(key)} is held`): LockBusyError {
   const message =
     noun === 'semaphore'
-      ? `too few permits of semaphore ${quote(key)} are free; set wait above 0 to queue for them`
+      ? `too few permits of semaphore ${quotedKey(key)} are free; set wait above 0 to queue for them`
       : `${why}; set wait above 0 to queue for it`;
   return new LockBusyError(message, { key });
 }
@@ -170,8 +170,8 @@ export function busy({ noun, key }: Wanted, why = `lock ${quote(key)} is held`):
 export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError {
   const message =
     noun === 'semaphore'
-      ? `no permit of semaphore ${quote(key)} was granted within ${wait} ms; participants() lists the holders`
-      : `lock ${quote(key)} was not granted within ${wait} ms; participants() lists the holders`;
+      ? `no permit of semaphore ${quotedKey(key)} was granted within ${wait} ms; participants() lists the holders`
+      : `lock ${quotedKey(key)} was not granted within ${wait} ms; participants() lists the holders`;
   return new LockTimeoutError(message, { key });
 }
 
@@ -185,7 +185,7 @@ export function cancelled(
   },
   signal: AbortSignal,
 ): WaitCancelledError {
-  return new WaitCancelledError(`the wait for ${noun} ${quote(key)} was cancelled`, {
+  return new WaitCancelledError(`the wait for ${noun} ${quotedKey(key)} was cancelled`, {
     key,
     cause: signal.reason,
   });
@@ -230,10 +230,6 @@ export function waitUntil(deadline: number): number {
 }
 
 function unanswered({ noun, key }: Wanted, wait: number, why: string): ConnectionError {
-  const message = `${noun} ${quote(key)} was not acquired: ${why}; set wait above ${wait} to wait longer`;
+  const message = `${noun} ${quotedKey(key)} was not acquired: ${why}; set wait above ${wait} to wait longer`;
   return new ConnectionError(message, { key });
-}
-
-function quote(key: string): string {
-  return JSON.stringify(key);
 }

@@ -1,5 +1,5 @@
 import { listen, typedChannel } from '../../../client/diagnostics.js';
-import { foreignText } from '../../../client/errors.js';
+import { foreignText, quotedKey } from '../../../client/errors.js';
 import type { Session, ZkClient } from '../../../client/index.js';
 import { checkFunction } from '../../../client/validation.js';
 import type { Deadlock, DeadlockMember, Participant } from '../../types.js';
@@ -81,9 +81,5 @@ function sentence({ key, holder, waitsFor, here, refused, endsAt }: DeadlockMemb
   const description = foreignText([details?.name, details?.text].filter(Boolean).join(': '));
   const end = endsAt ? ` until ${endsAt.toISOString()}` : '';
   const fate = refused ? ' (this wait is rejected to end the deadlock)' : '';
-  return `${quoted(key)} is held by ${who}${description && ` (${description})`}, which waits for ${quoted(waitsFor)}${end}${fate}`;
-}
-
-function quoted(key: string): string {
-  return `"${foreignText(key)}"`;
+  return `${quotedKey(key)} is held by ${who}${description && ` (${description})`}, which waits for ${quotedKey(waitsFor)}${end}${fate}`;
 }
