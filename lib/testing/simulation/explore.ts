@@ -1,7 +1,7 @@
 import { OpCode } from '../../protocol/index.js';
 import { Digest } from './digest.js';
 import type { ExploredFault, Moment } from './explored-fault.js';
-import { requestTypes } from './message-digest.js';
+import { requestType } from './message-digest.js';
 import {
   checkFunction,
   checkNames,
@@ -11,7 +11,7 @@ import {
   OPTION_NAMES,
   type SimulationOptions,
 } from './options.js';
-import type { Event } from './scheduler.js';
+import type { Event, Message } from './scheduler.js';
 import { simulate, SimulationError } from './simulate.js';
 import { standardFaults } from './standard-faults.js';
 import type { World } from './world.js';
@@ -329,13 +329,14 @@ function momentOf(event: Event, index: number, world: World) {
     message: message && {
       process: message.process.name,
       direction: message.direction,
-      get operations() {
-        const { packet } = message;
-        if (typeof packet !== 'object') return [];
-        return requestTypes(packet.bytes).flatMap((type) => OPERATION_NAMES.get(type) ?? []);
-      },
+      operation: operationOf(message),
     },
   };
+}
+
+function operationOf({ packet, direction }: Message): string | undefined {
+  if (typeof packet !== 'object' || direction === 'replies') return undefined;
+  return OPERATION_NAMES.get(requestType(packet.bytes));
 }
 
 /** Returns a text that keep-alives of one connection in one direction have in common; undefined for other events. */

@@ -27,8 +27,8 @@ export interface Moment {
         readonly process: string;
         /** Whether it goes to a server or to the process. */
         readonly direction: 'requests' | 'replies';
-        /** The names of the operations that it asks for. */
-        readonly operations: readonly string[];
+        /** The name of the operation that it asks for; undefined for a reply. */
+        readonly operation: string | undefined;
       }
     | undefined;
 }

@@ -12,18 +12,26 @@ const REPLY_HEADER_REST = 12;
 /** The bytes of the header of an operation in a multi request. */
 const MULTI_HEADER = 9;
 
-/** Adds the xid, the type and the path of each request in a packet. */
-export function addRequests(digest: Digest, packet: Buffer): void {
-  forEachFrame(packet, (start, end) =>
-    digest.addBytes(packet, start, endOfPath(packet, start, end)),
-  );
+/** Returns the frames of a packet, each with its length before it. */
+export function splitFrames(packet: Buffer): Buffer[] {
+  const frames: Buffer[] = [];
+  let start = 0;
+  while (start < packet.length) {
+    const end = start + 4 + packet.readInt32BE(start);
+    frames.push(packet.subarray(start, end));
+    start = end;
+  }
+  return frames;
+}
+
+/** Adds the xid, the type and the path of the request in a frame. */
+export function addRequest(digest: Digest, frame: Buffer): void {
+  digest.addBytes(frame, 4, endOfPath(frame));
 }
 
 /** Adds the xid, the transaction id and the error code of each reply in a packet, and the whole of a watch event. */
 export function addReplies(digest: Digest, packet: Buffer): void {
-  forEachFrame(packet, (start, end) =>
-    digest.addBytes(packet, start, endOfHeader(packet, start, end)),
-  );
+  for (const frame of splitFrames(packet)) digest.addBytes(frame, 4, endOfHeader(frame));
 }
 
 /**
@@ -39,62 +47,47 @@ export class ConnectionDigest {
     private readonly client: number,
   ) {}
 
-  /** Returns whether the packet has other messages than keep-alives. */
-  addRequests(packet: Buffer): boolean {
-    let added = false;
-    forEachFrame(packet, (start, end) => {
-      const xid = intAt(packet, start, end);
-      if (xid === Xid.ping) return;
-      // The client sends them while it is idle, to notice that its own server has lost the others.
-      if (intAt(packet, start + 4, end) === OpCode.sync) return void this.#keepAlives.add(xid);
-      added = true;
-      this.digest.addNumber(this.client);
-      this.digest.addBytes(packet, start + 4, endOfPath(packet, start, end));
-    });
-    return added;
+  /** Returns whether the frame is something else than a keep-alive. */
+  addRequest(frame: Buffer): boolean {
+    const xid = intAt(frame, 4);
+    if (xid === Xid.ping) return false;
+    // The client sends them while it is idle, to notice that its own server has lost the others.
+    if (requestType(frame) === OpCode.sync) {
+      this.#keepAlives.add(xid);
+      return false;
+    }
+    this.digest.addNumber(this.client);
+    this.digest.addBytes(frame, 8, endOfPath(frame));
+    return true;
   }
 
   /** Returns whether the packet has other messages than keep-alives. */
   addReplies(packet: Buffer): boolean {
-    let added = false;
-    forEachFrame(packet, (start, end) => {
-      if (this.#keepAlives.has(intAt(packet, start, end))) return;
-      added = true;
+    const frames = splitFrames(packet).filter((frame) => !this.#keepAlives.has(intAt(frame, 4)));
+    for (const frame of frames) {
       this.digest.addNumber(this.client);
-      this.digest.addBytes(packet, start + 4, endOfHeader(packet, start, end));
-    });
-    return added;
+      this.digest.addBytes(frame, 8, endOfHeader(frame));
+    }
+    return frames.length > 0;
   }
 }
 
-/** Returns the types of the requests in a packet, keep-alives excluded. A handshake has none of the types of requests. */
-export function requestTypes(packet: Buffer): number[] {
-  const types: number[] = [];
-  forEachFrame(packet, (start, end) => {
-    if (intAt(packet, start, end) !== Xid.ping) types.push(intAt(packet, start + 4, end));
-  });
-  return types;
+/** Returns the type of the request in a frame. That of a handshake is no type of a request. */
+export function requestType(frame: Buffer): number {
+  return intAt(frame, 8);
 }
 
 /** Of a multi request, the path is that of its first operation. */
-function endOfPath(packet: Buffer, start: number, end: number): number {
-  const path = start + 8 + (intAt(packet, start + 4, end) === OpCode.multi ? MULTI_HEADER : 0);
-  return Math.min(end, path + 4 + Math.max(intAt(packet, path, end), 0));
+function endOfPath(frame: Buffer): number {
+  const path = 12 + (requestType(frame) === OpCode.multi ? MULTI_HEADER : 0);
+  return Math.min(frame.length, path + 4 + Math.max(intAt(frame, path), 0));
 }
 
-function endOfHeader(packet: Buffer, start: number, end: number): number {
-  const isEvent = intAt(packet, start, end) === Xid.watchEvent;
-  return isEvent ? end : Math.min(end, start + 4 + REPLY_HEADER_REST);
+function endOfHeader(frame: Buffer): number {
+  const isEvent = intAt(frame, 4) === Xid.watchEvent;
+  return isEvent ? frame.length : Math.min(frame.length, 8 + REPLY_HEADER_REST);
 }
 
-function intAt(packet: Buffer, start: number, end: number): number {
-  return start + 4 <= end ? packet.readInt32BE(start) : 0;
-}
-
-function forEachFrame(packet: Buffer, visit: (start: number, end: number) => void): void {
-  for (let start = 4; start <= packet.length;) {
-    const end = Math.min(start + packet.readInt32BE(start - 4), packet.length);
-    visit(start, end);
-    start = end + 4;
-  }
+function intAt(frame: Buffer, index: number): number {
+  return index + 4 <= frame.length ? frame.readInt32BE(index) : 0;
 }

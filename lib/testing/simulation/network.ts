@@ -1,4 +1,4 @@
-import { addReplies, addRequests, ConnectionDigest } from './message-digest.js';
+import { addReplies, addRequest, ConnectionDigest, splitFrames } from './message-digest.js';
 import type { SimulatedProcess } from './process.js';
 import type { Actor, Message, Scheduler } from './scheduler.js';
 import type { SimulatedServer } from './server.js';
@@ -110,13 +110,17 @@ class Connection {
     this.#toClient = new Channel(host, process, 'replies');
     const { digest } = host.scheduler;
     this.#behaviour = new ConnectionDigest(host.scheduler.behaviour, process.id);
-    this.client = this.#createStream(process, (packet) => {
-      if (typeof packet === 'object') {
-        addRequests(digest, packet.bytes);
-        packet.keepAlive = !this.#behaviour.addRequests(packet.bytes);
-      }
+    const send = (packet: Packet) => {
       if (this.#earlyPackets) this.#earlyPackets.push(packet);
       else this.#sendToServer(packet);
+    };
+    this.client = this.#createStream(process, (packet) => {
+      if (typeof packet !== 'object') return send(packet);
+      // Each request arrives by itself, so that one of another client may come between two that were sent together.
+      for (const bytes of splitFrames(packet.bytes)) {
+        addRequest(digest, bytes);
+        send({ bytes, keepAlive: !this.#behaviour.addRequest(bytes) });
+      }
     });
     this.#toServer.send(host.kernel, () => this.#onSyn());
   }

@@ -136,7 +136,7 @@ function processFaults(name: string, short: number, long: number): ExploredFault
     ),
     ...OPERATIONS.map((operation) => {
       const applies = ({ message }: Moment) =>
-        message?.process === name && message.operations.includes(operation);
+        message?.process === name && message.operation === operation;
       return fault(`lost reply to ${operation}`, 0, applies, (process, world) => {
         const session = world.sessionsOf(process).at(-1);
         if (session !== undefined) world.loseReply(operation, session);
