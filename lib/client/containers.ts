@@ -11,16 +11,18 @@ const MAX_REAPED = 16;
  *
  * @param path with the chroot, which may be missing too
  * @param mode of the znode itself; its parents are containers
+ * @param kept a znode that is persistent in any case
  */
 export async function ensureContainers(
   session: LiveSession,
   path: string,
-  mode: 'container' | 'persistent' = 'container',
+  mode: 'container' | 'persistent',
+  kept: string | undefined,
 ): Promise<void> {
   if (path === '/') return;
   for (let reaped = 0; ; reaped++) {
     try {
-      return void (await session.createContainer(path, mode));
+      return void (await session.createContainer(path, path === kept ? 'persistent' : mode));
     } catch (error) {
       const code = error instanceof NodeError ? error.code : undefined;
       if (code === 'NODE_EXISTS') return;
@@ -29,7 +31,8 @@ export async function ensureContainers(
       if (code !== 'NO_NODE') throw error;
     }
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
-    await ensureContainers(session, path.slice(0, path.lastIndexOf('/')) || '/');
+    const parent = path.slice(0, path.lastIndexOf('/')) || '/';
+    await ensureContainers(session, parent, 'container', kept);
   }
 }
 

@@ -282,12 +282,15 @@ export class ZkClient {
 
   /**
    * Creates a znode and its missing parents as containers, which ZooKeeper deletes some time after their last child was
-   * deleted; with `persistent`, the znode itself is persistent. Curator's ensureContainers.
+   * deleted; with `persistent`, the znode itself is persistent. With the option `acl`, the namespace is persistent too:
+   * otherwise another client could create it when it has been deleted, with an ACL of its own. Curator's ensureContainers.
    */
   async ensureContainers(path: string, options: { persistent?: boolean } = {}): Promise<void> {
     const mode = leafMode(options);
-    const full = checkRequest(this.#options.chroot, path);
-    return this.#read((session) => ensureContainers(session, full, mode));
+    const { acl, chroot, namespace } = this.#options;
+    const full = checkRequest(chroot, path);
+    const kept = acl && chroot + namespace;
+    return this.#read((session) => ensureContainers(session, full, mode, kept));
   }
 
   /** Runs an operation that may be repeated even if an earlier attempt was applied. */

@@ -2,6 +2,8 @@ import { BadKeyError, BadOptionError } from '../client/errors.js';
 
 /** UTF-16 units. The limit bounds the path that each request about the lock carries. */
 const MAX_KEY_LENGTH = 1024;
+/** Keys of one call, which may come from a request. Each one costs two requests to the servers. */
+const MAX_KEYS = 100;
 
 /**
  * Characters that are percent-encoded in a znode's name: the slash, the percent sign itself, and the
@@ -12,17 +14,20 @@ const MAX_KEY_LENGTH = 1024;
 const UNSAFE = /[%/\u0001-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff\u{10000}-\u{10ffff}]/gu;
 
 /**
- * The key of one lock, or different keys of several locks that are acquired together. A key is a non-empty string of at
- * most 1,024 characters (UTF-16 code units) without NUL.
+ * The key of one lock, or up to 100 different keys of several locks that are acquired together. A key is a non-empty string
+ * of at most 1,024 characters (UTF-16 code units) without NUL.
  *
  * @publicApi
  */
 export type LockKeys = string | readonly string[];
 
-/** Checks a key or a list of keys. A list has at least one key, and no key twice. */
+/** Checks a key or a list of keys. A list has 1 to 100 keys, and no key twice. */
 export function checkKeys(keys: unknown, what = 'key'): asserts keys is LockKeys {
   if (!Array.isArray(keys)) return checkKey(keys, what);
-  if (keys.length === 0) throw new BadKeyError(what, keys, 'at least one key');
+  if (keys.length === 0 || keys.length > MAX_KEYS) {
+    const message = `${what} must be a list of 1 to ${MAX_KEYS} keys, but has ${keys.length}`;
+    throw new BadKeyError(what, keys, { message });
+  }
   for (const key of keys) checkKey(key, what);
   const duplicate: unknown = keys.find((key, index) => keys.indexOf(key) !== index);
   if (duplicate !== undefined) {

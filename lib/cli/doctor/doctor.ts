@@ -61,7 +61,7 @@ async function probe(
   const [first] = usable as [UsableServer];
   const { session } = first;
   const { kind } = session;
-  const { check: rights, parent } = await checkRights(session, `${chroot}${namespace}`);
+  const { check: rights, parent } = await checkRights(target, session, `${chroot}${namespace}`);
   if (parent === undefined) {
     const status = rights.status === 'unsafe' ? 'unavailable' : 'unknown';
     checks.push(...(await checkClocks(usable, undefined, tls, target.signal)), rights);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { NotAuthorizedError } from '../../client/index.js';
+import type { Address } from '../../client/transport/transport.js';
 import { failureOf, FLAGS, isCode, ProbeSession, type Target } from './probe-session.js';
 import type { Check } from './report.js';
 import type { UsableServer } from './servers.js';
@@ -25,16 +26,29 @@ interface Rights {
  * Finds out which rights the credentials have in the namespace, or in its closest ancestor that exists. The probe is
  * ephemeral: if it may not be deleted, it vanishes with the session.
  */
-export async function checkRights(session: ProbeSession, namespace: string): Promise<Rights> {
+export async function checkRights(
+  target: Target,
+  session: ProbeSession,
+  namespace: string,
+): Promise<Rights> {
   const parent = await closestTo(session, namespace);
-  const missing: string[] = [];
-  if (!(await allows(() => session.children(parent)))) missing.push('read');
-  const probe = child(parent, `${PREFIX}${randomUUID()}`);
-  if (!(await allows(() => session.create(probe, FLAGS.ephemeral)))) missing.push('create');
-  else if (!(await allows(() => session.delete(probe)))) missing.push('delete');
+  const missing = await missingRights(session, parent);
   const subject = namespace || '/';
   const place = parent === subject ? 'there' : `in ${parent}, where it will be created`;
   const data = { znode: parent, exists: parent === subject, missing };
+  if (missing.length === 0 && (await othersMayCreate(target, session.address, parent))) {
+    return {
+      check: {
+        check: 'rights',
+        subject,
+        status: 'limit',
+        found: `clients without the credentials may create in ${parent} too`,
+        advice: `create ${subject} with an ACL that admits only the credentials, or set this ACL if it exists`,
+        data,
+      },
+      parent,
+    };
+  }
   if (missing.length === 0) {
     const found = `the credentials may read, create and delete ${place}`;
     return { check: { check: 'rights', subject, status: 'ok', found, data }, parent };
@@ -51,6 +65,26 @@ export async function checkRights(session: ProbeSession, namespace: string): Pro
     },
     parent: missing.includes('create') || missing.includes('delete') ? undefined : parent,
   };
+}
+
+async function missingRights(session: ProbeSession, parent: string): Promise<string[]> {
+  const missing: string[] = [];
+  if (!(await allows(() => session.children(parent)))) missing.push('read');
+  const probe = child(parent, `${PREFIX}${randomUUID()}`);
+  if (!(await allows(() => session.create(probe, FLAGS.ephemeral)))) missing.push('create');
+  else if (!(await allows(() => session.delete(probe)))) missing.push('delete');
+  return missing;
+}
+
+/** Resolves to whether credentials are used, and clients without them may create as well. */
+async function othersMayCreate(target: Target, address: Address, parent: string): Promise<boolean> {
+  if (target.authInfo.length === 0) return false;
+  const stranger = await ProbeSession.open({ ...target, authInfo: [] }, address);
+  try {
+    return !(await missingRights(stranger, parent)).includes('create');
+  } finally {
+    await stranger.close();
+  }
 }
 
 /** Returns the deepest znode that exists on a path. */

@@ -173,9 +173,20 @@ describe('ensureContainers', () => {
     expect(await clients[0].exists(path)).toBeDefined();
   });
 
+  const auth = [{ scheme: 'digest' as const, user: 'shop', password: 'secret' }];
+  const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
+
+  it('keeps an empty namespace with an ACL, so that no other client can create it', async () => {
+    const namespace = zk.path('kept');
+    const owner = await connect({ namespace, auth, acl });
+    const path = `${namespace}/locks/a`;
+    await owner.ensureContainers(path);
+    await owner.delete(await owner.create(`${path}/child`));
+    await expect.poll(() => owner.exists(`${namespace}/locks`)).toBeUndefined();
+    expect(await owner.exists(namespace)).toBeDefined();
+  });
+
   it('sets the ACL on each directory that it creates, and on no existing one', async () => {
-    const auth = [{ scheme: 'digest' as const, user: 'shop', password: 'secret' }];
-    const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
     const owner = await connect({ auth, acl });
     const stranger = await connect();
     const root = await stranger.create(zk.path('acl'));

@@ -275,7 +275,7 @@ it.each<[unknown, object, RegExp]>([
   ['stock', 5 as never, /options.*5/],
   ['stock', { signal: 'stop' }, /signal.*"stop"/],
   ['stock', { reentrant: 'no' }, /reentrant.*"no"/],
-  [[], {}, /key must be at least one key/],
+  [[], {}, /key must be a list of 1 to 100 keys, but has 0/],
   [['a', 'b', 'a'], {}, /key "a" appears twice in the list/],
   [['a', ''], {}, /key must be a non-empty string/],
   [['a', 'b'], { path: '/x' }, /path must be left out/],

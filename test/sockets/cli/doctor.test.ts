@@ -181,6 +181,14 @@ describe('doctor', () => {
     expect(JSON.stringify(right.report)).not.toContain('secret');
     const { children } = await client.children(path);
     expect(children).toEqual([]);
+
+    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'cdrwa' }]);
+    const open = await report('--namespace', path, '--auth', 'digest:shop:secret');
+    expect(open.code).toBe(1);
+    expect(checkIn(open.report, 'rights')).toMatchObject({
+      status: 'limit',
+      found: `clients without the credentials may create in ${path} too`,
+    });
   });
 
   it('exits with 2 if no server can be used', async () => {

@@ -87,8 +87,11 @@ describe('a key', () => {
 });
 
 describe('a list of keys', () => {
-  it('must not be empty or contain a key twice', () => {
-    expect(() => checkKeys([])).toThrow(/at least one key/);
+  it('must have 1 to 100 keys, and none of them twice', () => {
+    const keys = Array.from({ length: 101 }, (_, index) => String(index));
+    expect(() => checkKeys([])).toThrow('key must be a list of 1 to 100 keys, but has 0');
+    expect(() => checkKeys(keys)).toThrow('key must be a list of 1 to 100 keys, but has 101');
+    expect(() => checkKeys(keys.slice(1))).not.toThrow();
     expect(() => checkKeys(['a', 'b', 'a'])).toThrow(/"a" appears twice in the list/);
     expect(() => checkKeys(['a', '%61', 'A'])).not.toThrow();
   });
