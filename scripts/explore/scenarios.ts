@@ -32,6 +32,10 @@ const TRY_PAUSE = 14;
 const LONG_WORK = 2 * SESSION_TIMEOUT;
 /** Milliseconds for which a holder sleeps: a revocation is noticed long before its end. */
 const LONG_SLEEP = 700;
+/** Milliseconds that are a little longer than a crash of the only server. */
+const RESTART = 300;
+/** Milliseconds after which a late process comes: every earlier fault is over, and every client has a connection. */
+const LATE = 2_300;
 /** A little above the rate down to which the library is safe. */
 const SLOW_CLOCK = 0.77;
 /** The interval in milliseconds at which a holder checks its lease. */
@@ -702,6 +706,59 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         async start(context) {
           const { program, visit } = await connectMember(visits, context);
           return { ...program, work: () => visit(PROCESSES.length) };
+        },
+        checkEnd: (...end) => checkBarrier(visits, ...end),
+      };
+    },
+  },
+  'late member': {
+    covers:
+      'a member that waits at a double barrier for too short a time, and then until another one comes',
+    run: () => {
+      const visits = new Visits();
+      return {
+        async start(context) {
+          const { program, visit } = await connectMember(visits, context);
+          const { incarnation, world } = context;
+          const enter = (enterWait: number) =>
+            visit(PROCESSES.length, { enterWait, stay: WORK, leaveWait: LONG_WORK });
+          return {
+            ...program,
+            work: async () => {
+              if (incarnation.name === 'a') await enter(SESSION_TIMEOUT);
+              else await sleep(LATE);
+              // The scenario 'barrier' explores the rest.
+              world.exploring = false;
+              await enter(2 * LONG_WORK);
+            },
+          };
+        },
+        checkEnd: (...end) => checkBarrier(visits, ...end),
+      };
+    },
+  },
+  'failed leave': {
+    covers: 'a member whose leave() fails, and which enters again while the other one is inside',
+    run: () => {
+      const visits = new Visits();
+      return {
+        async start(context) {
+          // The retry policy gives up before the only server runs again.
+          const { program, visit } = await connectMember(visits, context, 1);
+          const { incarnation, world } = context;
+          return {
+            ...program,
+            work: async () => {
+              world.exploring = false;
+              const stay = incarnation.name === 'a' ? WORK : LONG_SLEEP;
+              const waits = { enterWait: 2 * LONG_WORK, leaveWait: LONG_WORK };
+              const onEntered = () => (world.exploring = true);
+              await visit(PROCESSES.length, { ...waits, stay, onEntered });
+              world.exploring = false;
+              await sleep(RESTART);
+              await visit(PROCESSES.length, { ...waits, stay: WORK });
+            },
+          };
         },
         checkEnd: (...end) => checkBarrier(visits, ...end),
       };

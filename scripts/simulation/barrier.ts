@@ -40,8 +40,24 @@ interface Visit {
   ended: number;
   /** When its znode was certainly deleted. */
   gone: number;
+  /** Whether `leave()` rejected, and the member was not lost before. */
+  leaveFailed: boolean;
+  /** The transaction that created `ready` in the round that it entered. Undefined if `ready` was deleted at once. */
+  round: number | undefined;
   /** Whether the library has reported the loss of the member. */
   readonly isLost: () => boolean;
+}
+
+/** What a member does. Times are milliseconds, and each default is random. */
+interface VisitOptions {
+  /** The limit of `enter()`. */
+  readonly enterWait?: number;
+  /** How long the member is inside. */
+  readonly stay?: number;
+  /** The limit of `leave()`. */
+  readonly leaveWait?: number;
+  /** Called when it has entered. */
+  readonly onEntered?: () => void;
 }
 
 /** The visits of all processes in one run. */
@@ -49,25 +65,43 @@ export class Visits {
   readonly #visits: Visit[] = [];
 
   /** Enters and leaves a barrier once. */
-  async visit(barrier: DistributedDoubleBarrier, context: JobContext): Promise<void> {
+  async visit(
+    barrier: DistributedDoubleBarrier,
+    context: JobContext,
+    options: VisitOptions = {},
+  ): Promise<void> {
     const { history, incarnation, library, random, setting, world } = context;
     history.operations++;
     const visit: Visit = {
       ...{ incarnation, sessions: new Set(), asked: world.now },
       ...{ entered: Infinity, leaving: Infinity, ended: Infinity, gone: Infinity },
+      ...{ leaveFailed: false, round: undefined },
       isLost: () => barrier.signal?.aborted === true,
     };
     this.#visits.push(visit);
     try {
-      await barrier.enter({ wait: random.pick([SHORT_WAIT, LONG_WAIT]) });
+      const enterWait = options.enterWait ?? random.pick([SHORT_WAIT, LONG_WAIT]);
+      await history.recordLimitedCall(incarnation, 'enter()', enterWait, () =>
+        barrier.enter({ wait: enterWait }),
+      );
       visit.entered = world.now;
       this.#checkEntered(visit, barrier.members, history);
-      const isLong = random.chance(LONG_VISIT_PROBABILITY);
-      await sleep(random.between(0, isLong ? setting.sessionTimeout : PAUSE));
+      this.#checkRound(visit, history);
+      options.onEntered?.();
+      const randomStay = () => {
+        const isLong = random.chance(LONG_VISIT_PROBABILITY);
+        return random.between(0, isLong ? setting.sessionTimeout : PAUSE);
+      };
+      await sleep(options.stay ?? randomStay());
       visit.leaving = world.now;
-      await barrier.leave({ wait: random.chance(SHORT_LEAVE_PROBABILITY) ? SHORT_WAIT : Infinity });
+      const randomWait = () => (random.chance(SHORT_LEAVE_PROBABILITY) ? SHORT_WAIT : Infinity);
+      const leaveWait = options.leaveWait ?? randomWait();
+      await history.recordLimitedCall(incarnation, 'leave()', leaveWait, () =>
+        barrier.leave({ wait: leaveWait }),
+      );
       this.#checkLeft(visit, history);
     } catch (error) {
+      visit.leaveFailed = visit.leaving < Infinity && !visit.isLost();
       if (error instanceof library.recipes.CoordinationError) return;
       recordUnexpected(error, context);
     } finally {
@@ -92,14 +126,28 @@ export class Visits {
     this.#update(world);
     const others = this.#visits.filter((each) => each !== visit && each.gone >= visit.asked);
     if (others.some(({ entered }) => entered <= world.now)) return;
-    const counts = [visit, ...others].map(
-      ({ asked: time }) =>
-        this.#visits.filter(({ asked, gone }) => asked <= time && gone >= time).length,
-    );
+    const counts = [visit, ...others].map(({ asked: time }) => {
+      const present = this.#visits.filter(({ asked, gone }) => asked <= time && gone >= time);
+      // A process that enters again waits until its last znode is gone.
+      return new Set(present.map(({ incarnation }) => incarnation)).size;
+    });
     const most = Math.max(...counts);
     if (most >= members) return;
     const why = `${visit.incarnation.name} entered with ${most} members, and not ${members}`;
     history.recordViolation('a member enters when enough members have come', why);
+  }
+
+  /** Checks that a member whose last `leave()` failed has not entered the round of that call again. */
+  #checkRound(visit: Visit, history: History): void {
+    const { incarnation, asked } = visit;
+    const ready = history.world.znodes(PATH).find(({ path }) => path === `${PATH}/ready`);
+    visit.round = ready?.czxid;
+    const last = this.#visits.findLast(
+      (each) => each.incarnation === incarnation && each.ended <= asked,
+    );
+    if (!last?.leaveFailed || ready === undefined || last.round !== ready.czxid) return;
+    const why = `${incarnation.name} entered the round of its last leave() again`;
+    history.recordViolation('a member whose leave failed waits for the next round', why);
   }
 
   /** Checks that all members that were inside at the call of `leave()` have called it, too, or were lost. */
@@ -172,14 +220,14 @@ async function startMember(visits: Visits, context: JobContext): Promise<Barrier
 }
 
 /** Connects a process. Returns its program, and the function that enters and leaves a barrier of some members. */
-export async function connectMember(visits: Visits, context: JobContext) {
+export async function connectMember(visits: Visits, context: JobContext, maxRetries?: number) {
   const { DistributedDoubleBarrier } = context.library.coordination;
-  const client = await connect(context);
+  const client = await connect(context, maxRetries);
   followSession(client, context);
   let barrier: DistributedDoubleBarrier | undefined;
-  const visit = (members: number) => {
+  const visit = (members: number, options?: VisitOptions) => {
     barrier ??= new DistributedDoubleBarrier(client, PATH, members);
-    return visits.visit(barrier, context);
+    return visits.visit(barrier, context, options);
   };
   const program = {
     client,

@@ -84,6 +84,18 @@ export interface LeaseRecord<L extends LeaseLike = LeaseLike> {
   readonly lease: L;
 }
 
+/** A call that must settle within a limit, also without a connection. */
+export interface LimitedCall {
+  readonly incarnation: Incarnation;
+  /** What the call does, for the message of a violation. */
+  readonly what: string;
+  /** Milliseconds of the clock of the process. */
+  readonly limit: number;
+  readonly asked: number;
+  /** Infinity while it waits. */
+  settled: number;
+}
+
 interface Deletion {
   readonly key: string;
   readonly session: string;
@@ -100,6 +112,7 @@ export class History {
   readonly requests: Request[] = [];
   readonly leases: LeaseRecord[] = [];
   readonly violations: Violation[] = [];
+  readonly limitedCalls: LimitedCall[] = [];
   /** The number of operations that were checked in a workload without leases. */
   operations = 0;
   /** The requests of the operator to delete lock nodes. */
@@ -209,6 +222,22 @@ export class History {
       await revoked;
     } finally {
       revocation.until = this.world.now;
+    }
+  }
+
+  /** Makes a call with a limit in milliseconds, and records how long it takes. */
+  async recordLimitedCall<T>(
+    incarnation: Incarnation,
+    what: string,
+    limit: number,
+    act: () => Promise<T>,
+  ): Promise<T> {
+    const call = { incarnation, what, limit, asked: this.world.now, settled: Infinity };
+    this.limitedCalls.push(call);
+    try {
+      return await act();
+    } finally {
+      call.settled = this.world.now;
     }
   }
 

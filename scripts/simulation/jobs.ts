@@ -52,12 +52,10 @@ export function followSession(client: ZkClient, { incarnation }: JobContext): vo
 }
 
 /** Connects a client. Retries, because a process may start while no server is available. */
-export async function connect({
-  process,
-  setting,
-  library,
-  acceptsWork,
-}: JobContext): Promise<ZkClient> {
+export async function connect(
+  { process, setting, library, acceptsWork }: JobContext,
+  maxRetries = 40,
+): Promise<ZkClient> {
   for (;;) {
     try {
       return await process.client({
@@ -65,7 +63,7 @@ export async function connect({
         sessionTimeout: setting.sessionTimeout,
         connectTimeout: setting.sessionTimeout / 4,
         policy: setting.policy,
-        retry: { type: 'fixed', delay: 50, maxRetries: 40 },
+        retry: { type: 'fixed', delay: 50, maxRetries },
       });
     } catch (error) {
       if (!(error instanceof library.recipes.ConnectionError) || !acceptsWork()) throw error;

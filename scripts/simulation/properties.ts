@@ -1,7 +1,7 @@
 import { check } from '../chaos/checker.js';
 import type { Lease } from '../chaos/histories.js';
 import { deletionDetectionTime, type FaultWindows } from './fault-windows.js';
-import type { History, LeaseRecord, Request } from './history.js';
+import type { History, LeaseRecord, LimitedCall, Request } from './history.js';
 import { ROOT } from './jobs.js';
 import type { JobContext, Member, Workload } from './workload.js';
 import { canRemoveWatches, notificationTime, PERMITS, type Setting, TICK_TIME } from './setting.js';
@@ -31,6 +31,7 @@ export function checkHistory(history: History, setting: Setting, faultWindows: F
   for (const request of history.requests) {
     checkRequest(request, history, setting, faultWindows, isFaultFree);
   }
+  for (const call of history.limitedCalls) checkLimitedCall(call, history, setting, faultWindows);
   for (const record of history.leases) checkLease(record, history, faultWindows);
   for (const [key, contenders] of byKey(history)) {
     if (contenders[0]!.request.mode === 'lead') continue;
@@ -99,7 +100,8 @@ function checkRequest(
   const end = Math.min(settled, history.world.now);
   checkError(request, history);
   const disturbed = isFaultFree(asked, end) ? 0 : setting.sessionTimeout / 2;
-  const late = end - abortsAt - 20 * setting.latency[1] - 2 * setting.lag[1] - 50 - disturbed;
+  const slack = slackOf(setting);
+  const late = end - abortsAt - slack - disturbed;
   if (
     late > 0 &&
     !faultWindows.wasPaused(incarnation.name, abortsAt, end) &&
@@ -122,7 +124,6 @@ function checkRequest(
     history.recordViolation('no acquire fails without a fault', why, end);
   }
   const { wait = Infinity } = options;
-  const slack = 20 * setting.latency[1] + 2 * setting.lag[1] + 50;
   const longest = wait === 0 ? TRY_LIMIT : wait / incarnation.clockRate;
   const took = end - asked;
   if (took > longest + slack) {
@@ -133,6 +134,25 @@ function checkRequest(
     const how = `${incarnation.name} timed out on ${key} after ${took.toFixed(1)} of ${wait} ms`;
     history.recordViolation('a wait does not time out early', how, end);
   }
+}
+
+/** Returns the milliseconds by which a wait may exceed its limit. */
+function slackOf({ latency, lag }: Setting): number {
+  return 20 * latency[1] + 2 * lag[1] + 50;
+}
+
+/** Checks that a call settled within its limit. Only a pause of its process excuses a later end. */
+function checkLimitedCall(
+  { asked, incarnation, limit, settled, what }: LimitedCall,
+  history: History,
+  setting: Setting,
+  faultWindows: FaultWindows,
+): void {
+  const end = Math.min(settled, incarnation.ended, history.world.now);
+  const latest = asked + limit / incarnation.clockRate + slackOf(setting);
+  if (end <= latest || faultWindows.wasPaused(incarnation.name, asked, end)) return;
+  const how = `${what} of ${incarnation.name} took ${(end - asked).toFixed(1)} ms with a wait of ${limit} ms`;
+  history.recordViolation('a wait ends in time', how, end);
 }
 
 /** Checks that no wait failed because a session expired. The client must continue the wait in its next session. */
