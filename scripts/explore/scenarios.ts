@@ -652,6 +652,44 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       };
     },
   },
+  'consumer that closes': {
+    covers:
+      'a consumer that closes while its handler fails, and another one that handles the item, under the policy standard',
+    policy: 'standard',
+    run: () => {
+      const items = new Items();
+      return {
+        async start(context) {
+          const { fifo, consume, program } = await connectQueues(items, context, Infinity);
+          const { incarnation, world } = context;
+          return {
+            ...program,
+            work: async () => {
+              if (incarnation.name === 'a') {
+                // The scenario 'queue' explores the put.
+                world.exploring = false;
+                await items.put(['a-1'], (ids) => fifo.putMulti(ids), context);
+                world.exploring = true;
+                consume(fifo, 1, () => {
+                  void fifo.close();
+                  return { work: 2 * WORK, fails: true };
+                });
+              } else {
+                await sleep(4 * WORK);
+                consume(fifo, 1, () => ({ work: WORK, fails: false }));
+              }
+              await sleep(8 * WORK);
+            },
+          };
+        },
+        checkEnd: (world, history, workload, setting) =>
+          // Without b, nobody handles the item.
+          workload.current('b')
+            ? checkItems(items, world, history, workload, setting)
+            : checkLocks(world, history, workload, setting),
+      };
+    },
+  },
   counter: {
     covers: 'increments of one counter',
     run: () => {

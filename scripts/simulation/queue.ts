@@ -48,6 +48,13 @@ interface Item {
 /** More than the items that one put puts. */
 const ITEMS_OF_A_LOCK = 100n;
 
+/** What a handler does. */
+interface HandlerOptions {
+  /** Milliseconds for which it works. */
+  readonly work?: number;
+  readonly fails?: boolean;
+}
+
 class HandlerFailure extends Error {}
 
 /** The items of one run. */
@@ -81,7 +88,8 @@ export class Items {
     put: (ids: readonly string[]) => Promise<string>,
     context: JobContext,
   ): Promise<void> {
-    const { BadOptionError, ConnectionError, CoordinationError } = context.library.recipes;
+    const { BadOptionError, ConnectionError, CoordinationError, SessionExpiredError } =
+      context.library.recipes;
     const isSingle = ids.length === 1;
     const items = ids.map((): Item => ({
       put: 'pending',
@@ -97,14 +105,21 @@ export class Items {
       if (!(error instanceof CoordinationError) || error instanceof BadOptionError) {
         recordUnexpected(error, context);
       }
-      const refused = error instanceof ConnectionError && !error.maybeApplied;
+      const refused =
+        error instanceof SessionExpiredError ||
+        (error instanceof ConnectionError && !error.maybeApplied);
       result = refused ? 'refused' : 'maybe';
     }
     for (const item of items) item.put = result;
   }
 
-  /** Handles an item. */
-  async handle(id: string, context: QueueItemContext, job: JobContext): Promise<void> {
+  /** Handles an item. Each option is random by default. */
+  async handle(
+    id: string,
+    context: QueueItemContext,
+    job: JobContext,
+    options: HandlerOptions = {},
+  ): Promise<void> {
     const { history, incarnation, random, setting } = job;
     const item = this.#items.get(id)!;
     const key = `queue/${context.name}`;
@@ -123,14 +138,17 @@ export class Items {
       fencingToken: this.#nextToken(context.signal),
     };
     const record = history.recordGrant(request, lease);
-    const isLong = random.chance(LONG_WORK_PROBABILITY);
-    const end = job.world.now + random.between(0, isLong ? 2 * setting.sessionTimeout : WORK);
+    const randomWork = () => {
+      const isLong = random.chance(LONG_WORK_PROBABILITY);
+      return random.between(0, isLong ? 2 * setting.sessionTimeout : WORK);
+    };
+    const end = job.world.now + (options.work ?? randomWork());
     while (history.recordWork(record) && job.world.now < end) {
       await sleep(random.between(0, 2 * WORK_STEP));
     }
     if (!context.signal.aborted) history.recordReleaseStart(record);
     history.recordReleaseEnd(record);
-    if (item.isSingle && random.chance(HANDLER_FAILURE_PROBABILITY)) {
+    if (options.fails ?? (item.isSingle && random.chance(HANDLER_FAILURE_PROBABILITY))) {
       throw new HandlerFailure('the handler fails');
     }
     item.handled++;
@@ -199,8 +217,12 @@ export async function connectQueues(items: Items, context: JobContext, maxItems:
   const options = { serializer: JSON_SERIALIZER as never, maxItems };
   const fifo: DistributedQueue = new DistributedQueue(client, PATH, options);
   const byPriority: DistributedPriorityQueue = new DistributedPriorityQueue(client, PATH, options);
-  const consume = (queue: DistributedQueue | DistributedPriorityQueue, concurrency: number) => {
-    queue.consume((id, item) => items.handle(id, item, context), {
+  const consume = (
+    queue: DistributedQueue | DistributedPriorityQueue,
+    concurrency: number,
+    optionsOf: () => HandlerOptions = () => ({}),
+  ) => {
+    queue.consume((id, item) => items.handle(id, item, context, optionsOf()), {
       concurrency,
       retryDelay: RETRY_DELAY,
       stopTimeout: 3 * context.setting.sessionTimeout,
