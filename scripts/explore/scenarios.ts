@@ -707,6 +707,27 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       return { start, checkEnd: (...end) => checkCounter(changes, ...end) };
     },
   },
+  'counter on three servers': {
+    covers: 'a compareAndSet of the value that another process has just written',
+    servers: 3,
+    run: () => {
+      const changes: Change[] = [];
+      let latest = 0n;
+      const change = async (caller: Caller, kind: 'increment' | 'compareAndSet') => {
+        const { DistributedAtomicLong } = caller.context.library.coordination;
+        const counter = new DistributedAtomicLong(caller.client, `${ROOT}/counter`);
+        latest = (await changeCounter(counter, kind, latest, changes, caller.context)) ?? latest;
+      };
+      const { start } = locks({
+        a: (caller) => change(caller, 'increment'),
+        b: async (caller) => {
+          await sleep(4 * WORK);
+          await change(caller, 'compareAndSet');
+        },
+      })();
+      return { start, checkEnd: (...end) => checkCounter(changes, ...end) };
+    },
+  },
   cache: {
     covers: 'a subtree that one process changes and another one copies',
     run: () => ({
