@@ -869,6 +869,8 @@ function treeWrites(client: ZkClient): (() => Promise<unknown>)[] {
       ]),
     () => client.delete(`${TREE}/a/b`),
     () => client.set(`${TREE}/a`, 'third'),
+    // It stays, so that a cache that misses it differs from the tree at the end.
+    () => client.create(`${TREE}/a/c`, 'last child'),
   ];
 }
 
