@@ -1,6 +1,12 @@
 import { expect, it } from 'vitest';
-import type { Session } from '../../../lib/client/index.js';
+import {
+  ConnectionError,
+  NodeError,
+  type Session,
+  type ZkClient,
+} from '../../../lib/client/index.js';
 import { FreeItems } from '../../../lib/coordination/recipes/internals/free-items.js';
+import { ItemLock } from '../../../lib/coordination/recipes/internals/item-lock.js';
 import { backOff } from '../../../lib/coordination/recipes/internals/refused-requests.js';
 
 const QUEUE = {
@@ -36,6 +42,30 @@ it('the watches of a consumer are removed if their replies come after its close'
   reply();
   expect(await taken).toBeUndefined();
   expect(watches).toBe(0);
+});
+
+it('a consumer claims its lock after a lost reply, if the repetition of the create was not sent', async () => {
+  const path = `${QUEUE.lockPath}/queue-0`;
+  const errors = [
+    new ConnectionError('the reply was lost', { maybeApplied: true }),
+    new ConnectionError('not sent'),
+    new NodeError('NODE_EXISTS', path, -110, 'create'),
+  ];
+  let data: Uint8Array | undefined;
+  const session = {
+    alive: true,
+    connected: true,
+    onUntrusted: () => () => {},
+    create: (_: string, id: Uint8Array) => {
+      data = id;
+      return Promise.reject(errors.shift()!);
+    },
+    sync: () => Promise.resolve(),
+    get: () => Promise.resolve({ data }),
+  };
+  const lock = await ItemLock.acquire({} as ZkClient, session as unknown as Session, path);
+  expect(lock).toBeInstanceOf(ItemLock);
+  expect(errors).toEqual([]);
 });
 
 it('the delay of a consumer doubles up to a minute, or up to a longer retryDelay', () => {
