@@ -107,6 +107,18 @@ interface Deletion {
   confirmed: boolean;
 }
 
+/** The session of a client that has a new one. */
+interface ReplacedSession {
+  readonly session: string;
+  readonly incarnation: Incarnation;
+  /** When the client had its new session. */
+  readonly from: number;
+  /** When the old one must have ended. */
+  readonly until: number;
+  /** Whether it existed then. */
+  remains: boolean;
+}
+
 /** The requests of the workload, the leases that it was granted, and the violations. Times are virtual milliseconds. */
 export class History {
   readonly requests: Request[] = [];
@@ -119,6 +131,8 @@ export class History {
   readonly deletions: Deletion[] = [];
   /** The calls of `revoke()`, from the call to its end. */
   readonly revocations: { readonly key: string; readonly from: number; until: number }[] = [];
+  /** The sessions of clients that have a new one. */
+  readonly replacedSessions: ReplacedSession[] = [];
   readonly #held = new Set<LeaseRecord>();
   readonly #abortTimes = new WeakMap<AbortSignal, number>();
 
@@ -207,6 +221,22 @@ export class History {
   /** Records that the release of a lease has resolved. */
   recordReleaseEnd(record: LeaseRecord): void {
     record.freed = Math.min(record.freed, this.world.now);
+  }
+
+  /**
+   * Records the session of a connected client.
+   *
+   * @param closedWithin virtual milliseconds within which the client closes its last session
+   */
+  recordSession(incarnation: Incarnation, session: string | undefined, closedWithin: number): void {
+    const { world } = this;
+    const last = incarnation.session;
+    incarnation.session = session;
+    if (last === undefined || last === session) return;
+    const until = world.now + closedWithin;
+    const replaced = { session: last, incarnation, from: world.now, until, remains: false };
+    this.replacedSessions.push(replaced);
+    world.at(until, () => (replaced.remains = world.sessionIds.includes(last)));
   }
 
   /** Records that the work of a leader has ended. */

@@ -3,7 +3,14 @@ import { getEventListeners, setMaxListeners } from 'node:events';
 import type { LeaseRecord, Mode, RequestedLock } from './history.js';
 import { recordAcquire, Recorder, settle } from './recorder.js';
 import type { JobContext, Program } from './workload.js';
-import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS, serverOptions } from './setting.js';
+import {
+  type JobName,
+  MAX_HOLD_AT_LEAST,
+  MAX_LINGER,
+  PERMITS,
+  replyTime,
+  serverOptions,
+} from './setting.js';
 
 /*
  * The jobs that processes without Nest run. They are in one file although it is long, because they share the functions
@@ -44,10 +51,15 @@ export async function startReader(context: JobContext): Promise<Program> {
 }
 
 /** Keeps the session of an incarnation up to date. To be called in the process of the client. */
-export function followSession(client: ZkClient, { incarnation }: JobContext): void {
-  incarnation.session = client.sessionId;
+export function followSession(
+  client: ZkClient,
+  { history, incarnation, setting }: JobContext,
+): void {
+  const record = (session: string | undefined) =>
+    history.recordSession(incarnation, session, replyTime(setting));
+  record(client.sessionId);
   client.onState(({ state, sessionId }) => {
-    if (state === 'CONNECTED' || state === 'RECONNECTED') incarnation.session = sessionId;
+    if (state === 'CONNECTED' || state === 'RECONNECTED') record(sessionId);
   });
 }
 

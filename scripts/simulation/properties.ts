@@ -4,7 +4,15 @@ import { deletionDetectionTime, type FaultWindows } from './fault-windows.js';
 import type { History, LeaseRecord, LimitedCall, Request } from './history.js';
 import { ROOT } from './jobs.js';
 import type { JobContext, Member, Workload } from './workload.js';
-import { canRemoveWatches, notificationTime, PERMITS, type Setting, TICK_TIME } from './setting.js';
+import {
+  canRemoveWatches,
+  notificationTime,
+  PERMITS,
+  replyTime,
+  resumesSessions,
+  type Setting,
+  TICK_TIME,
+} from './setting.js';
 
 /*
  * The properties that are checked at the end of a run. They are in one file although it is long, because they share the
@@ -40,6 +48,7 @@ export function checkHistory(history: History, setting: Setting, faultWindows: F
   }
   checkSuccession(history, faultWindows);
   checkDeletions(history, setting, faultWindows);
+  if (resumesSessions(setting)) checkReplacedSessions(history, faultWindows);
 }
 
 /** Checks exclusion, permits, late work and fencing tokens by the checker of the chaos command. */
@@ -100,8 +109,7 @@ function checkRequest(
   const end = Math.min(settled, history.world.now);
   checkError(request, history);
   const disturbed = isFaultFree(asked, end) ? 0 : setting.sessionTimeout / 2;
-  const slack = slackOf(setting);
-  const late = end - abortsAt - slack - disturbed;
+  const late = end - abortsAt - replyTime(setting) - disturbed;
   if (
     late > 0 &&
     !faultWindows.wasPaused(incarnation.name, abortsAt, end) &&
@@ -126,7 +134,7 @@ function checkRequest(
   const { wait = Infinity } = options;
   const longest = wait === 0 ? TRY_LIMIT : wait / incarnation.clockRate;
   const took = end - asked;
-  if (took > longest + slack) {
+  if (took > longest + replyTime(setting)) {
     const how = `${incarnation.name} waited ${took.toFixed(1)} ms for ${key} with a wait of ${wait} ms`;
     history.recordViolation('a wait ends in time', how, end);
   }
@@ -134,11 +142,6 @@ function checkRequest(
     const how = `${incarnation.name} timed out on ${key} after ${took.toFixed(1)} of ${wait} ms`;
     history.recordViolation('a wait does not time out early', how, end);
   }
-}
-
-/** Returns the milliseconds by which a wait may exceed its limit. */
-function slackOf({ latency, lag }: Setting): number {
-  return 20 * latency[1] + 2 * lag[1] + 50;
 }
 
 /** Checks that a call settled within its limit. Only a pause of its process excuses a later end. */
@@ -149,7 +152,7 @@ function checkLimitedCall(
   faultWindows: FaultWindows,
 ): void {
   const end = Math.min(settled, incarnation.ended, history.world.now);
-  const latest = asked + limit / incarnation.clockRate + slackOf(setting);
+  const latest = asked + limit / incarnation.clockRate + replyTime(setting);
   if (end <= latest || faultWindows.wasPaused(incarnation.name, asked, end)) return;
   const how = `${what} of ${incarnation.name} took ${(end - asked).toFixed(1)} ms with a wait of ${limit} ms`;
   history.recordViolation('a wait ends in time', how, end);
@@ -383,6 +386,17 @@ function checkDeletions(history: History, setting: Setting, faultWindows: FaultW
       const why = `${incarnation.name} held ${key} for ${(ended - at).toFixed(1)} ms after its node was deleted`;
       history.recordViolation('a lease ends when its node is deleted', why, ended);
     }
+  }
+}
+
+/** Checks that a client with a new session has closed the last one, whose znodes block others otherwise. */
+function checkReplacedSessions(history: History, faultWindows: FaultWindows): void {
+  for (const { session, incarnation, from, until, remains } of history.replacedSessions) {
+    const ended = Math.min(incarnation.ended, incarnation.shutdownStarted);
+    if (!remains || ended <= until) continue;
+    if (faultWindows.affects(incarnation.name, from, until)) continue;
+    const why = `${incarnation.name} had a new session for ${(until - from).toFixed(1)} ms, but session 0x${session} still existed`;
+    history.recordViolation('a client closes the session that it replaces', why, until);
   }
 }
 

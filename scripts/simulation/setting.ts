@@ -137,9 +137,19 @@ export function canRemoveWatches({ server = 'zookeeper' }: Setting): boolean {
   return server === 'zookeeper';
 }
 
+/** Returns whether a client can close a session over a new connection. ClickHouse Keeper resumes no session. */
+export function resumesSessions({ server }: Setting): boolean {
+  return server !== 'clickhouse-keeper';
+}
+
 /** Returns the milliseconds after the end of a fault within which all clients work normally again. */
 export function recoveryTime({ sessionTimeout, latency, lag }: Setting): number {
   return (sessionTimeout * 4) / 3 + 2 * TICK_TIME + 20 * latency[1] + lag[1];
+}
+
+/** Returns the milliseconds within which a connected client gets the replies to some requests that follow each other. */
+export function replyTime({ latency, lag }: Setting): number {
+  return 20 * latency[1] + 2 * lag[1] + 50;
 }
 
 /** Returns the milliseconds within which all watchers of a znode are notified of a change. */
