@@ -178,7 +178,10 @@ class Run {
   }
 }
 
-/** Records the deletion of the oldest znode that a session has in a queue of locks or candidates. */
+/**
+ * Records the deletion of the oldest znode that a session has in a queue of locks or candidates. The queues of a semaphore
+ * do not count, because the session may hold other permits.
+ */
 function recordDeletion(
   { path, session }: SimulatedZnode,
   before: readonly SimulatedZnode[],
@@ -188,7 +191,7 @@ function recordDeletion(
   const [first] = before
     .filter((each) => each.session === session && each.path.startsWith(parent))
     .sort((a, b) => a.czxid - b.czxid);
-  if (first?.path !== path || parent.endsWith('/leases/')) return;
+  if (first?.path !== path || /\/(leases|locks)\/$/.test(parent)) return;
   const key = path.split('/')[2]!;
   deletions.push({ key, session: session!, from: world.now, until: world.now, confirmed: true });
 }

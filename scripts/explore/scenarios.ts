@@ -19,6 +19,7 @@ import { PERMITS } from '../simulation/setting.js';
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
 type Lease = import('nestjs-zookeeper/recipes').Lease;
 type Lock = import('nestjs-zookeeper/recipes').Lock;
+type Semaphore = import('nestjs-zookeeper/recipes').Semaphore;
 type Term = import('nestjs-zookeeper/recipes').Term;
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 
@@ -28,6 +29,8 @@ const WORK = 3;
 const READ_PAUSE = 50;
 /** Milliseconds between two tries, after which the earlier one must not be the reason for a refusal. */
 const TRY_PAUSE = 14;
+/** Milliseconds of a wait that ends during the short faults. */
+const SHORT_WAIT = SESSION_TIMEOUT / 10;
 /** Milliseconds that are longer than every fault. */
 const LONG_WORK = 2 * SESSION_TIMEOUT;
 /** Milliseconds for which a holder sleeps: a revocation is noticed long before its end. */
@@ -45,6 +48,8 @@ const RETRY_DELAY = 5;
 /** The greatest number of attempts. */
 const MAX_ATTEMPTS = 100;
 
+/** The greatest priority of a candidate. */
+const HIGHEST_PRIORITY = 1;
 /** The number of partitions of a group. */
 const PARTITIONS = 2;
 /** Milliseconds after which a candidate no longer waits for its terms, such as after its session has ended. */
@@ -81,7 +86,7 @@ class Caller {
     return new this.recipes.ReadWriteLock(this.client, `${ROOT}/pages`, { key: 'pages' });
   }
 
-  seats(): Lock {
+  seats(): Semaphore {
     const options = { permits: PERMITS, key: 'seats' };
     return new this.recipes.Semaphore(this.client, `${ROOT}/seats`, options);
   }
@@ -111,15 +116,43 @@ class Caller {
     );
   }
 
-  /** Acquires a lock, works and releases it. It may fail. */
-  async attempt(lock: Lock, options: AcquireOptions): Promise<void> {
+  /** Runs an operation that may fail. */
+  async attempt(act: () => Promise<void>): Promise<void> {
     try {
-      const record = await this.acquire(lock, 'exclusive', options);
-      await this.work(record);
-      await this.recorder.release(record);
+      await act();
     } catch (error) {
       if (!(error instanceof this.recipes.CoordinationError)) recordUnexpected(error, this.context);
     }
+  }
+
+  /** Acquires a lock, works and releases it. It may fail. */
+  attemptLock(lock: Lock, mode: Mode, options: AcquireOptions): Promise<void> {
+    return this.attempt(async () => {
+      const record = await this.acquire(lock, mode, options);
+      await this.work(record);
+      await this.recorder.release(record);
+    });
+  }
+
+  /** Acquires permits with a lease for each, works and releases them. It may fail. */
+  attemptEach(
+    semaphore: Semaphore,
+    options: AcquireOptions & { readonly count: number },
+  ): Promise<void> {
+    return this.attempt(async () => {
+      const { history, incarnation } = this.context;
+      const requested = this.requested(semaphore, 'permit', options.count);
+      const request = history.recordRequest(incarnation, requested, options);
+      const leases = await settle(semaphore.acquireEach(options), (error) =>
+        history.recordRefusal(request, error),
+      );
+      // The first lease stands for all of them.
+      const record = history.recordGrant(request, leases[0]!);
+      await this.work(record);
+      history.recordReleaseStart(record);
+      await Promise.all(leases.map((lease) => lease.release()));
+      history.recordReleaseEnd(record);
+    });
   }
 
   /** Tries to acquire a lock without a wait. Resolves to whether it was acquired. */
@@ -141,8 +174,13 @@ class Caller {
     return true;
   }
 
-  acquire(lock: Lock, mode: Mode, options: AcquireOptions = {}): Promise<LeaseRecord<Lease>> {
-    return this.recorder.acquire(this.requested(lock, mode), options, () => lock.acquire(options));
+  acquire(
+    lock: Lock,
+    mode: Mode,
+    options: AcquireOptions & { count?: number } = {},
+  ): Promise<LeaseRecord<Lease>> {
+    const requested = this.requested(lock, mode, options.count);
+    return this.recorder.acquire(requested, options, () => lock.acquire(options));
   }
 
   requested(lock: Lock, mode: Mode, count = 1): RequestedLock {
@@ -215,12 +253,37 @@ function latch(caller: Caller, resigns: boolean, options: { priority?: number } 
   joined.onChange((term: Term | undefined) => {
     if (!term) return;
     const record = caller.recorder.term('latch', term);
+    if (options.priority === HIGHEST_PRIORITY) {
+      term.signal.addEventListener('abort', () => {
+        const isLost = (term.signal.reason as Error).cause !== undefined;
+        if (isLost || joined.state === 'closed') return;
+        const why = `${name} gave its leadership up`;
+        context.history.recordViolation('a leader stays while no other has a higher priority', why);
+      });
+    }
     void caller.work(record, [], resigns ? WORK : Infinity).then(async () => {
       if (resigns && terms++ === 0 && term.active) await joined.resign().catch(onError);
     });
   });
   joined.start();
   return joined;
+}
+
+/** Takes part in the election of a latch. At its end, an earlier outage must not be the error of `await()` any more. */
+function candidate(priority: number): Work {
+  return async (caller) => {
+    const { context, name, recipes } = caller;
+    const joined = latch(caller, false, { priority });
+    await sleep(6 * WORK);
+    return async () => {
+      await joined.await({ wait: WORK }).catch((error: unknown) => {
+        if (error instanceof recipes.LockTimeoutError) return;
+        const why = `${name} has joined, but await() rejected: ${String(error)}`;
+        context.history.recordViolation('a candidate has no error after the faults', why);
+      });
+      await joined.close();
+    };
+  };
 }
 
 /** Takes part in an election whose leaders end their terms themselves, for some terms. */
@@ -360,8 +423,8 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
       b: async (caller) => {
         const lock = caller.mutex('till');
-        for (const wait of [1, 2, 3, 4, 5]) await caller.attempt(lock, { wait });
-        await caller.attempt(lock, { signal: AbortSignal.timeout(2) });
+        for (const wait of [1, 2, 3, 4, 5]) await caller.attemptLock(lock, 'exclusive', { wait });
+        await caller.attemptLock(lock, 'exclusive', { signal: AbortSignal.timeout(2) });
         await caller.untilDone(async () => {
           for (let count = 0; count < 7; count++) {
             await caller.try(lock, 'exclusive');
@@ -390,13 +453,13 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         await caller.untilDone(async () => {
           await caller.try(lock, 'exclusive');
         });
-        await caller.attempt(lock, { wait: 20 });
+        await caller.attemptLock(lock, 'exclusive', { wait: 20 });
         // The second of these is cancelled while the client has no connection, if it was cut off before the first one.
         for (const pause of [0, SESSION_TIMEOUT / 2]) {
           await sleep(pause);
           const signal = AbortSignal.timeout(20);
           caller.context.history.recordAbortTime(signal, 20);
-          await caller.attempt(lock, { signal });
+          await caller.attemptLock(lock, 'exclusive', { signal });
         }
       },
     }),
@@ -449,6 +512,30 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
     }),
   },
+  'reader timeout': {
+    covers: 'two readers behind a writer that only sleeps, one of which waits for a short time',
+    run: locks({
+      a: (caller) =>
+        caller.untilDone(async () => {
+          const { world } = caller.context;
+          // Before the hold, the messages are like those of the scenario `read/write lock`.
+          world.exploring = false;
+          const record = await caller.acquire(caller.pages().write, 'write');
+          world.exploring = true;
+          await sleep(LONG_SLEEP);
+          await caller.recorder.release(record);
+        }),
+      b: async (caller) => {
+        const { read } = caller.pages();
+        const strict = { fairness: 'strict' } as const;
+        await sleep(6 * WORK);
+        await Promise.all([
+          caller.attemptLock(read, 'read', { ...strict, wait: SHORT_WAIT }),
+          sleep(WORK).then(() => caller.once(read, 'read', strict)),
+        ]);
+      },
+    }),
+  },
   downgrade: {
     covers: 'a write lease that becomes a read lease while a reader and a writer wait',
     run: locks({
@@ -479,6 +566,36 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       b: async (caller) => {
         const lock = caller.seats();
         await Promise.all([caller.once(lock, 'permit', { count: 2 }), caller.once(lock, 'permit')]);
+      },
+    }),
+  },
+  acquireEach: {
+    covers: 'two of three permits with a lease for each, for which a caller waits for a short time',
+    processes: ['a'],
+    run: all((caller) => caller.attemptEach(caller.seats(), { count: 2, wait: SHORT_WAIT })),
+  },
+  'suspended semaphore': {
+    covers: 'requests for two of three permits, which start again after a lost connection',
+    policy: 'standard',
+    run: locks({
+      a: async (caller) => {
+        const seats = caller.seats();
+        const { world } = caller.context;
+        const hold = caller.untilDone(async () => {
+          // Before and after the hold, the messages are like those of the scenario `semaphore`.
+          world.exploring = false;
+          const record = await caller.acquire(seats, 'permit', { count: 2 });
+          world.exploring = true;
+          await sleep(SHORT_WAIT);
+          world.exploring = false;
+          await caller.recorder.release(record);
+        });
+        const strict = { count: 2, fairness: 'strict' } as const;
+        await Promise.all([hold, sleep(8 * WORK).then(() => caller.once(seats, 'permit', strict))]);
+      },
+      b: async (caller) => {
+        await sleep(6 * WORK);
+        await caller.once(caller.seats(), 'permit', { count: 2 });
       },
     }),
   },
@@ -528,6 +645,12 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
       checkEnd,
     ),
+  },
+  'latch few retries': {
+    covers:
+      'candidates with priorities whose retry policy gives up in an outage that their sessions survive',
+    maxRetries: 3,
+    run: locks({ a: candidate(HIGHEST_PRIORITY), b: candidate(0) }, checkEnd),
   },
   selector: {
     covers: 'terms that end by themselves, and a candidate with a higher priority',
@@ -757,6 +880,40 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       checkEnd: checkCaches,
     }),
   },
+  'barrier set again': {
+    covers: 'a barrier that one process removes, and that another one sets again',
+    run: () => {
+      let isSetAgain = false;
+      const path = `${ROOT}/barrier`;
+      const barrierOf = ({ client, context }: Caller) =>
+        new context.library.coordination.DistributedBarrier(client, path);
+      const { start } = locks({
+        a: async (caller) => {
+          await sleep(2 * WORK);
+          await caller.attempt(() => barrierOf(caller).removeBarrier());
+        },
+        b: async (caller) => {
+          const barrier = barrierOf(caller);
+          await caller.untilDone(() => barrier.setBarrier());
+          await caller.attempt(async () => {
+            await barrier.waitOnBarrier({ wait: LONG_WORK });
+            await caller.untilDone(() => barrier.setBarrier());
+            isSetAgain = true;
+          });
+        },
+      })();
+      return {
+        start,
+        checkEnd: async (world, history, workload, setting) => {
+          if (isSetAgain && world.children(ROOT).length === 0) {
+            const why = 'it was removed twice, by one call of removeBarrier()';
+            history.recordViolation('a barrier that was set again remains', why);
+          }
+          await checkLocks(world, history, workload, setting);
+        },
+      };
+    },
+  },
   barrier: {
     covers: 'two members that enter and leave a double barrier',
     run: () => {
@@ -798,12 +955,13 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   'failed leave': {
     covers: 'a member whose leave() fails, and which enters again while the other one is inside',
+    // The retry policy gives up before the only server runs again.
+    maxRetries: 1,
     run: () => {
       const visits = new Visits();
       return {
         async start(context) {
-          // The retry policy gives up before the only server runs again.
-          const { program, visit } = await connectMember(visits, context, 1);
+          const { program, visit } = await connectMember(visits, context);
           const { incarnation, world } = context;
           return {
             ...program,

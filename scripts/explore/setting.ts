@@ -17,6 +17,8 @@ export interface ScenarioSetting {
   readonly clockRate?: number;
   /** Default `'session'`. */
   readonly policy?: Setting['policy'];
+  /** As in {@link Setting}. */
+  readonly maxRetries?: Setting['maxRetries'];
   /** Whether the processes run Nest applications. Default false. */
   readonly nest?: boolean;
 }
@@ -28,6 +30,7 @@ export function settingOf(
     servers = 1,
     clockRate = 1,
     policy = 'session',
+    maxRetries,
     nest = false,
   }: ScenarioSetting,
   server: EmbeddedServerKind,
@@ -45,7 +48,7 @@ export function settingOf(
     // A client often reconnects before the next server has applied the last writes.
     lag: servers > 1 ? [0, 40] : [0, 0],
     faultsUntil: 0,
-    policy,
+    ...{ policy, maxRetries },
     lingerProbability: 0,
     strictProbability: 0,
     jobs: [],

@@ -220,9 +220,9 @@ async function startMember(visits: Visits, context: JobContext): Promise<Barrier
 }
 
 /** Connects a process. Returns its program, and the function that enters and leaves a barrier of some members. */
-export async function connectMember(visits: Visits, context: JobContext, maxRetries?: number) {
+export async function connectMember(visits: Visits, context: JobContext) {
   const { DistributedDoubleBarrier } = context.library.coordination;
-  const client = await connect(context, maxRetries);
+  const client = await connect(context);
   followSession(client, context);
   let barrier: DistributedDoubleBarrier | undefined;
   const visit = (members: number, options?: VisitOptions) => {

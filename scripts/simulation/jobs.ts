@@ -64,10 +64,12 @@ export function followSession(
 }
 
 /** Connects a client. Retries, because a process may start while no server is available. */
-export async function connect(
-  { process, setting, library, acceptsWork }: JobContext,
-  maxRetries = 40,
-): Promise<ZkClient> {
+export async function connect({
+  process,
+  setting,
+  library,
+  acceptsWork,
+}: JobContext): Promise<ZkClient> {
   for (;;) {
     try {
       return await process.client({
@@ -75,7 +77,7 @@ export async function connect(
         sessionTimeout: setting.sessionTimeout,
         connectTimeout: setting.sessionTimeout / 4,
         policy: setting.policy,
-        retry: { type: 'fixed', delay: 50, maxRetries },
+        retry: { type: 'fixed', delay: 50, maxRetries: setting.maxRetries ?? 40 },
       });
     } catch (error) {
       if (!(error instanceof library.recipes.ConnectionError) || !acceptsWork()) throw error;
