@@ -68,7 +68,7 @@ export class NodeData {
   waiting = true;
   private version = 0;
   private wanted: Uint8Array;
-  private updating: Promise<void> | undefined;
+  private updating: Promise<boolean> | undefined;
   private last: Promise<unknown> = Promise.resolve();
   /** Whether the reply to the last write was lost, so that the version is unknown. */
   private uncertain = false;
@@ -84,7 +84,7 @@ export class NodeData {
   }
 
   /** Resolves when the update that is running has ended; undefined if none is. */
-  get pending(): Promise<void> | undefined {
+  get pending(): Promise<unknown> | undefined {
     return this.updating;
   }
 
@@ -121,21 +121,26 @@ export class NodeData {
     await this.last;
   }
 
-  /** As {@link write}, but never rejects, and skips data that newer data replaces before it was sent. */
-  update(data: Uint8Array): Promise<void> {
+  /**
+   * As {@link write}, but never rejects, and skips data that newer data replaces before it was sent. Resolves to false
+   * after a failure that a later update may overcome.
+   */
+  update(data: Uint8Array): Promise<boolean> {
     this.wanted = data;
     this.updating ??= this.writeWanted().finally(() => (this.updating = undefined));
     return this.updating;
   }
 
-  private async writeWanted(): Promise<void> {
+  private async writeWanted(): Promise<boolean> {
     try {
       while (this.uncertain || Buffer.compare(this.data, this.wanted) !== 0) {
         await this.write(this.wanted);
       }
-    } catch {
+      return true;
+    } catch (error) {
       // The next update tries again, unless another process has written the znode. Until then others may not find a
-      // deadlock that the claims in the data would show.
+      // deadlock that the claims in the data would show, or find one that has ended.
+      return error instanceof NodeError;
     }
   }
 

@@ -62,13 +62,15 @@ async function round(): Promise<void> {
   for (const { blockedNode } of blocked) {
     if (blockedNode && !claiming.has(blockedNode)) claiming.set(blockedNode, blockedNode.data);
   }
-  await writeClaims();
+  const written = await writeClaims();
   const now = performance.now();
   const due = blocked.filter((wait) => wait.due <= now).sort((a, b) => a.due - b.due);
   const snapshot = new Snapshot();
   await Promise.all(due.slice(0, MAX_SEARCHES).map((wait) => search(wait, snapshot)));
   const next = () => void round();
-  detector.timer = queues.size > 0 ? setTimeout(next, ROUND_INTERVAL).unref() : undefined;
+  // A claim that could not be withdrawn would show others a deadlock that does not exist.
+  const continues = queues.size > 0 || !written;
+  detector.timer = continues ? setTimeout(next, ROUND_INTERVAL).unref() : undefined;
 }
 
 /** Registers the waits of a queue. Returns false if no chain in it holds a lock any more. */
@@ -97,12 +99,14 @@ function blockedWaits(): NestedWait[] {
   );
 }
 
-/** Writes into each of our waiting znodes what its waiters hold by now. */
-async function writeClaims(): Promise<void> {
+/**
+ * Writes into each of our waiting znodes what its waiters hold by now. Resolves to false if that must be tried again.
+ */
+async function writeClaims(): Promise<boolean> {
   const { claiming } = detectorOfProcess.current;
   const waits = blockedWaits();
   const here = byHeldNode(waits);
-  await Promise.all(
+  const written = await Promise.all(
     [...claiming].map(([node, data]) => {
       if (!node.waiting) return claiming.delete(node);
       const waiting = waits.filter(({ blockedNode }) => blockedNode === node);
@@ -111,6 +115,7 @@ async function writeClaims(): Promise<void> {
       return node.update(withClaims(data, claims));
     }),
   );
+  return !written.includes(false);
 }
 
 async function search(wait: NestedWait, snapshot: Snapshot): Promise<void> {

@@ -2,15 +2,18 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import {
   DeadlockError,
+  LockRevokedError,
   LockTimeoutError,
   MultiLock,
   Mutex,
   ReadWriteLock,
+  revoke,
   runDetached,
   Semaphore,
+  WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { useClients } from '../../../support/clients.js';
+import { aborted, useClients } from '../../../support/clients.js';
 import { collectDeadlocks, edges, runNested } from '../../../support/deadlocks.js';
 import { Gate } from '../../../support/gate.js';
 import { nodesUnder, untilNothingLeft } from '../../../support/recipe-nodes.js';
@@ -51,6 +54,16 @@ function oneBranch(client: ZkClient, root: string, start: (branch: () => void) =
     await mutex('a').withLock(() => {}, refuse);
   });
   return { one: one.then(() => branch.opened), two };
+}
+
+/** Matches the details of a znode with the claim of one lock. */
+const claiming: unknown = expect.objectContaining({ holds: [expect.anything()] });
+
+/** Reads the details in the znodes of a queue. */
+async function detailsUnder(client: ZkClient, path: string): Promise<object[]> {
+  const { children } = await client.children(path);
+  const read = await Promise.all(children.map((name) => client.get(`${path}/${name}`)));
+  return read.map(({ data }) => JSON.parse(data.toString()) as object);
 }
 
 /** Ends the deadlock by ending the sessions of its leases. */
@@ -320,11 +333,7 @@ describe('the details of a waiter in its node', () => {
     const root = server.path('said');
     const clients = await Promise.all([connect(), connect()]);
     const [one, two] = clients.map((client) => locksOf(client, root));
-    const said = async () => {
-      const nodes = (await clients[0].children(`${root}/b`)).children;
-      const read = nodes.map((node) => clients[0].get(`${root}/b/${node}`));
-      return (await Promise.all(read)).map(({ data }) => JSON.parse(data.toString()) as object);
-    };
+    const said = () => detailsUnder(clients[0], `${root}/b`);
     const lease = await one!.mutex('b').acquire();
     const granted = new Gate();
     const end = new Gate();
@@ -334,7 +343,7 @@ describe('the details of a waiter in its node', () => {
         await end.opened;
       }),
     );
-    await expect.poll(said).toContainEqual(expect.objectContaining({ holds: [expect.anything()] }));
+    await expect.poll(said).toContainEqual(claiming);
     const next = two!.mutex('b').acquire();
     await lease.release();
     await granted.opened;
@@ -343,6 +352,62 @@ describe('the details of a waiter in its node', () => {
     await chain;
     await (await next).release();
     await untilNothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
+  });
+
+  it('are removed after an outage during which the wait ended', async () => {
+    const root = server.path('outage');
+    await using link = await server.newLink();
+    const clients = await Promise.all([connect(), connect({ connectString: link.connectString })]);
+    const [one, two] = clients.map((client) => locksOf(client, root));
+    const said = () => detailsUnder(clients[0], `${root}/b`);
+    const lease = await one!.mutex('b').acquire();
+    const [cancel, end] = [new AbortController(), new Gate()];
+    const chain = two!.mutex('a').withLock(async () => {
+      const wait = two!.mutex('b').acquire({ signal: cancel.signal });
+      await expect(wait).rejects.toThrow(WaitCancelledError);
+      await end.opened;
+    });
+    await expect.poll(said).toContainEqual(claiming);
+    // It holds nothing, and keeps the znode after the other wait.
+    const next = two!.mutex('b').acquire();
+    await link.down();
+    cancel.abort();
+    // Longer than the interval at which the claims are written.
+    await pause(500);
+    expect(await said()).toContainEqual(claiming);
+    await link.up();
+    await expect.poll(said).not.toContainEqual(claiming);
+    end.open();
+    await chain;
+    await lease.release();
+    await (await next).release();
+    await untilNothingLeft(server, clients[0], `${root}/a`, `${root}/b`);
+  });
+
+  it('do not overwrite a revocation request after a lost reply', async () => {
+    const root = server.path('lost-reply');
+    await using link = await server.newLink();
+    const { connectString } = link;
+    const [client, other] = await Promise.all([connect({ connectString }), connect()]);
+    const { mutex } = locksOf(client, root);
+    const queue = locksOf(other, root).mutex('b');
+    const lease = await queue.acquire();
+    const chain = mutex('a').withLock(() =>
+      mutex('b').withLock(async ({ revocation }) => {
+        expect(await aborted(revocation)).toBeInstanceOf(LockRevokedError);
+      }),
+    );
+    await expect.poll(async () => (await queue.participants()).length).toBe(2);
+    await link.holdReplies();
+    await expect.poll(() => detailsUnder(other, `${root}/b`)).toContainEqual(claiming);
+    const [, waiter] = await queue.participants();
+    await revoke(other, waiter!);
+    await link.cut();
+    // Longer than the interval at which the claims are written.
+    await pause(500);
+    await lease.release();
+    await chain;
+    await untilNothingLeft(server, other, `${root}/a`, `${root}/b`);
   });
 
   it('do not overwrite a revocation request', async () => {
