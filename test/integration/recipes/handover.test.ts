@@ -12,6 +12,7 @@ import {
 import { describe, expect } from 'vitest';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
+import { Gate } from '../../support/gate.js';
 import { nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { isSimulated } from '../../support/environment.js';
 import { useServer } from '../../support/servers.js';
@@ -99,6 +100,30 @@ describe('a lock handed over within a process', () => {
     );
     const seen = await nodesDuring(other, path, Promise.all(visits));
     expect(seen.size).toBe(1);
+  });
+
+  it('uses no more tokens than one zxid can number while there is no connection', async () => {
+    await using link = await server.newLink();
+    const client = await connect({ connectString: link.connectString });
+    const suspended = new Gate();
+    const tokens: bigint[] = [];
+    const visits = Array.from({ length: 1100 }, (_, index) =>
+      lockAt(client, path).withLock(async ({ fencingToken }) => {
+        tokens.push(fencingToken);
+        if (index !== 100) return;
+        // By then it is known that no other process waits.
+        await delay(DESCRIBED_AFTER);
+        await link.down();
+        await eventually(() => expect(client.connected).toBe(false));
+        suspended.open();
+      }),
+    );
+    await suspended.opened;
+    await delay(300);
+    await link.up();
+    await Promise.all(visits);
+    // It could be higher than the tokens of the next holder in another process.
+    expect(tokens).not.toContain(tokens[0]! + 1024n);
   });
 
   it('leaves the process after a revocation request, and tokens keep rising', async () => {
