@@ -37,8 +37,10 @@ const LONG_WORK = 2 * SESSION_TIMEOUT;
 const LONG_SLEEP = 700;
 /** Milliseconds that are a little longer than a crash of the only server. */
 const RESTART = 300;
-/** Milliseconds after which a late process comes: every earlier fault is over, and every client has a connection. */
-const LATE = 2_300;
+/** Milliseconds after which the effects of an early fault are over. */
+const LATE = 4 * SESSION_TIMEOUT;
+/** The interval in milliseconds at which the holder of a long lease checks it. */
+const LONG_STEP = 100;
 /** A little above the rate down to which the library is safe. */
 const SLOW_CLOCK = 0.77;
 /** The interval in milliseconds at which a holder checks its lease. */
@@ -62,6 +64,8 @@ const BOTH_RULES: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keep
 /** What the program of one process uses. */
 class Caller {
   readonly recorder: Recorder;
+  /** The signal of most acquires. It never aborts. */
+  readonly signal = new AbortController().signal;
 
   constructor(
     readonly context: JobContext,
@@ -109,8 +113,10 @@ class Caller {
 
   /** Acquires a lock, works and releases it, until that succeeds. */
   once(lock: Lock, mode: Mode, options: AcquireOptions & { count?: number } = {}): Promise<void> {
+    const { signal } = this;
+    const requested = this.requested(lock, mode, options.count);
     return this.untilDone(() =>
-      this.recorder.withLock(lock, this.requested(lock, mode, options.count), options, (record) =>
+      this.recorder.withLock(lock, requested, { signal, ...options }, (record) =>
         this.work(record),
       ),
     );
@@ -219,6 +225,7 @@ function locks(work: Readonly<Record<string, Work>>, check = checkLocks): () => 
         finished: Promise.resolve(),
         work: async () => {
           leave = (await work[caller.name]!(caller)) ?? leave;
+          caller.recorder.checkListeners(caller.signal);
         },
         leaveElections: () => leave(),
         close: () => client.close(),
@@ -409,6 +416,29 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
     }),
   },
+  'linger mark': {
+    covers: 'a handover to a caller whose lock lingers, and a late try of another process',
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        const linger = LATE + 2 * LONG_SLEEP;
+        await Promise.all([
+          caller.once(lock, 'exclusive'),
+          caller.once(lock, 'exclusive', { linger }),
+        ]);
+        await sleep(linger);
+      },
+      b: async (caller) => {
+        const { world } = caller.context;
+        await sleep(LONG_SLEEP);
+        world.exploring = false;
+        await sleep(LATE);
+        await caller.untilDone(async () => {
+          await caller.try(caller.mutex('till'), 'exclusive');
+        });
+      },
+    }),
+  },
   try: {
     covers: 'attempts without a wait, and waits that time out or are cancelled, beside a holder',
     run: locks({
@@ -461,6 +491,41 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
           caller.context.history.recordAbortTime(signal, 20);
           await caller.attemptLock(lock, 'exclusive', { signal });
         }
+      },
+    }),
+  },
+  'late reply to a create': {
+    covers: 'callers of a free lock that give up before the reply to their create',
+    processes: ['a'],
+    run: all(async (caller) => {
+      for (const wait of [1, 2, 3]) {
+        await caller.attemptLock(caller.mutex('till'), 'exclusive', { wait });
+        // Otherwise the next caller would use the znode.
+        await sleep(WORK);
+      }
+    }),
+  },
+  'short retries': {
+    covers:
+      'an outage that is longer than the retry policy, and later a request for revocation of the holder',
+    maxRetries: 1,
+    run: locks({
+      a: (caller) =>
+        caller.untilDone(async () => {
+          const record = await caller.acquire(caller.mutex('till'), 'exclusive');
+          const revoked = caller.recorder.followRevocation(record);
+          await Promise.race([revoked, caller.work(record, [], 2 * LATE, LONG_STEP)]);
+          await caller.recorder.release(record);
+        }),
+      b: async (caller) => {
+        await sleep(WORK);
+        const lock = caller.mutex('till');
+        const wait = caller.once(lock, 'exclusive');
+        await sleep(LONG_SLEEP);
+        caller.context.world.exploring = false;
+        await sleep(LATE);
+        await caller.context.history.recordRevocation(lock.key, lock.revoke());
+        await wait;
       },
     }),
   },
@@ -539,24 +604,21 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   downgrade: {
     covers: 'a write lease that becomes a read lease while a reader and a writer wait',
     run: locks({
-      a: (caller) =>
-        caller.untilDone(async () => {
-          const lock = caller.pages();
-          const write = await caller.acquire(lock.write, 'write');
-          await caller.work(write);
-          const read = await caller.recorder.downgrade(
-            lock,
-            write,
-            caller.requested(lock.read, 'read'),
-          );
-          if (!read) return;
-          await caller.work(read);
-          await caller.recorder.release(read);
-        }),
+      a: (caller) => caller.untilDone(() => downgrade(caller)),
       b: async (caller) => {
         const { read, write } = caller.pages();
         await Promise.all([caller.once(read, 'read'), caller.once(write, 'write')]);
       },
+    }),
+  },
+  'downgrade of a limited hold': {
+    covers: 'a write lease that may end during its downgrade, and the next writer of the process',
+    run: locks({
+      a: async (caller) => {
+        const limited = caller.untilDone(() => downgrade(caller, { holdAtMost: 2 * WORK }));
+        await Promise.all([limited, caller.once(caller.pages().write, 'write')]);
+      },
+      b: (caller) => caller.once(caller.pages().read, 'read'),
     }),
   },
   semaphore: {
@@ -607,6 +669,59 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         await multiLock(caller, ['right', 'left']);
         await caller.once(caller.mutex('right'), 'exclusive');
       },
+    }),
+  },
+  'multi-lock inside of a lock': {
+    covers:
+      'a multi-lock that enters a lock of its caller again and waits for its other lock, beside callers for both',
+    run: locks({
+      a: async (caller) => {
+        const left = caller.mutex('left');
+        const nested = caller.untilDone(() =>
+          caller.recorder.withLock(left, caller.requested(left, 'exclusive'), {}, (outer) => {
+            // From here on, the lease of the multi-lock stands for both.
+            caller.context.history.recordReleaseStart(outer);
+            return lockBoth(caller, ['left', 'right']);
+          }),
+        );
+        await Promise.all([nested, sleep(WORK_STEP).then(() => caller.once(left, 'exclusive'))]);
+      },
+      b: (caller) => caller.once(caller.mutex('right'), 'exclusive'),
+    }),
+  },
+  'nested locks': {
+    covers:
+      'a holder whose wait for a second lock times out, and the later wait of the holder of that lock for the first one',
+    run: locks({
+      a: async (caller) => {
+        const first = caller.mutex('first');
+        const second = caller.mutex('second');
+        const outer = caller.untilDone(() =>
+          caller.recorder.withLock(
+            first,
+            caller.requested(first, 'exclusive'),
+            {},
+            async (record) => {
+              await sleep(WORK);
+              await caller.attemptLock(second, 'exclusive', { wait: LONG_SLEEP });
+              await caller.work(record, [], 2 * LATE, LONG_STEP);
+            },
+          ),
+        );
+        // It waits behind the same znode, and holds nothing.
+        await Promise.all([outer, sleep(2 * WORK).then(() => caller.once(second, 'exclusive'))]);
+      },
+      b: (caller) =>
+        caller.untilDone(() => {
+          const second = caller.mutex('second');
+          const requested = caller.requested(second, 'exclusive');
+          return caller.recorder.withLock(second, requested, {}, async () => {
+            await sleep(LONG_SLEEP + 4 * WORK);
+            caller.context.world.exploring = false;
+            await sleep(LATE);
+            await caller.attemptLock(caller.mutex('first'), 'exclusive', { wait: LONG_WORK });
+          });
+        }),
     }),
   },
   'requests of one turn': {
@@ -675,11 +790,20 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         const { history } = caller.context;
         try {
           await entry.run(async () => {
-            if (!record.lease.held) return;
+            // A pause may end here, with this as the first code that runs.
+            await sleep(WORK_STEP);
             await lock.withLock((again) => {
-              if (again.fencingToken === record.token) return;
-              const why = `${caller.name} re-entered ${lock.key} with another token`;
-              history.recordViolation('a re-entry has the token of its outer lease', why);
+              const what = `${caller.name} re-entered ${lock.key}`;
+              if (!again.held) {
+                history.recordViolation(
+                  'a lost lease cannot be re-entered',
+                  `${what} after its loss`,
+                );
+              }
+              if (again.fencingToken !== record.token) {
+                const why = `${what} with another token`;
+                history.recordViolation('a re-entry has the token of its outer lease', why);
+              }
             });
             await caller.work(record);
           });
@@ -729,6 +853,30 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
           await caller.recorder.release(record);
           await last;
         });
+      })();
+      return { start, checkEnd: (...end) => checkWrites(writes, ...end) };
+    },
+  },
+  'guarded write of a limited hold': {
+    covers: 'writes under way when `holdAtMost` ends the lease, and the next caller of the process',
+    processes: ['a'],
+    run: () => {
+      const writes: Writes = new Map();
+      const { start } = all(async (caller) => {
+        const lock = caller.mutex('ledger');
+        await caller.client.ensureContainers('/written');
+        const limited = caller.untilDone(async () => {
+          const record = await caller.acquire(lock, 'exclusive', { holdAtMost: WORK });
+          const puts: Promise<void>[] = [];
+          while (record.lease.held) {
+            const data = `${caller.name} ${record.token} ${puts.length}`;
+            puts.push(write(record.lease, data, writes, caller.context));
+            await sleep(WORK_STEP);
+          }
+          await Promise.all(puts);
+          await caller.recorder.release(record);
+        });
+        await Promise.all([limited, caller.once(lock, 'exclusive')]);
       })();
       return { start, checkEnd: (...end) => checkWrites(writes, ...end) };
     },
@@ -945,7 +1093,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
               else await sleep(LATE);
               // The scenario 'barrier' explores the rest.
               world.exploring = false;
-              await enter(2 * LONG_WORK);
+              await enter(3 * LONG_WORK);
             },
           };
         },
@@ -1032,13 +1180,28 @@ function treeWrites(client: ZkClient): (() => Promise<unknown>)[] {
   ];
 }
 
+/** Acquires the write lock, works, downgrades it to the read lock, and works again. */
+async function downgrade(caller: Caller, options: AcquireOptions = {}): Promise<void> {
+  const lock = caller.pages();
+  const write = await caller.acquire(lock.write, 'write', options);
+  await caller.work(write);
+  const requested = caller.requested(lock.read, 'read');
+  const read = await caller.recorder.downgrade(lock, write, requested);
+  if (!read) return;
+  await caller.work(read);
+  await caller.recorder.release(read);
+}
+
 function multiLock(caller: Caller, keys: readonly string[]): Promise<void> {
+  return caller.untilDone(() => lockBoth(caller, keys));
+}
+
+function lockBoth(caller: Caller, keys: readonly string[]): Promise<void> {
   const parts = keys.map((key) => caller.mutex(key));
   const multi = new caller.recipes.MultiLock(parts);
   const requested = parts.map((lock) => caller.requested(lock, 'exclusive'));
-  return caller.untilDone(() =>
-    caller.recorder.withMultiLock(multi, requested, {}, ([first, ...rest]) =>
-      caller.work(first!, rest),
-    ),
+  const { signal } = caller;
+  return caller.recorder.withMultiLock(multi, requested, { signal }, ([first, ...rest]) =>
+    caller.work(first!, rest),
   );
 }

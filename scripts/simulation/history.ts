@@ -79,6 +79,8 @@ export interface LeaseRecord<L extends LeaseLike = LeaseLike> {
   freed: number;
   /** The times at which the holder checked that it holds the lease and did a piece of work. */
   readonly workTimes: number[];
+  /** When the holder was notified of a request for revocation; Infinity until then, undefined if it does not listen. */
+  revoked: number | undefined;
   /** When the work of a leader ended, possibly after its term. The next leader must not start earlier. */
   stopped: number | undefined;
   readonly lease: L;
@@ -119,6 +121,14 @@ interface ReplacedSession {
   remains: boolean;
 }
 
+interface Revocation {
+  readonly key: string;
+  readonly from: number;
+  until: number;
+  /** Whether `revoke()` has written the request into the znodes of all holders. */
+  confirmed?: boolean;
+}
+
 /** The requests of the workload, the leases that it was granted, and the violations. Times are virtual milliseconds. */
 export class History {
   readonly requests: Request[] = [];
@@ -130,7 +140,7 @@ export class History {
   /** The requests of the operator to delete lock nodes. */
   readonly deletions: Deletion[] = [];
   /** The calls of `revoke()`, from the call to its end. */
-  readonly revocations: { readonly key: string; readonly from: number; until: number }[] = [];
+  readonly revocations: Revocation[] = [];
   /** The sessions of clients that have a new one. */
   readonly replacedSessions: ReplacedSession[] = [];
   readonly #held = new Set<LeaseRecord>();
@@ -174,11 +184,7 @@ export class History {
   }
 
   /** Records a grant. To be called as soon as the holder can use the lease. */
-  recordGrant<L extends LeaseLike>(
-    request: Request,
-    lease: L,
-    token = lease.fencingToken,
-  ): LeaseRecord<L> {
+  recordGrant<L extends LeaseLike>(request: Request, lease: L): LeaseRecord<L> {
     const granted = (request.settled = this.world.now);
     const record: LeaseRecord<L> = {
       request,
@@ -186,13 +192,14 @@ export class History {
       key: request.key,
       mode: request.mode,
       count: request.count,
-      token,
+      token: lease.fencingToken,
       session: request.incarnation.session,
       granted,
       ended: Infinity,
       outcome: 'held',
       freed: Infinity,
       workTimes: [],
+      revoked: undefined,
       stopped: undefined,
       lease,
     };
@@ -208,7 +215,7 @@ export class History {
     }
     this.#held.add(record);
     lease.signal.addEventListener('abort', () => this.#end(record, 'lost'), { once: true });
-    this.world.note(`granted ${record.key} ${record.mode} ${token}`);
+    this.world.note(`granted ${record.key} ${record.mode} ${record.token}`);
     this.onGrant(record);
     return record;
   }
@@ -246,10 +253,11 @@ export class History {
 
   /** Records a call of `revoke()` until it settles. */
   async recordRevocation(key: string, revoked: Promise<void>): Promise<void> {
-    const revocation = { key, from: this.world.now, until: Infinity };
+    const revocation: Revocation = { key, from: this.world.now, until: Infinity };
     this.revocations.push(revocation);
     try {
       await revoked;
+      revocation.confirmed = true;
     } finally {
       revocation.until = this.world.now;
     }
@@ -285,7 +293,16 @@ export class History {
 
   /** Records a piece of work if the holder still holds its lease. Returns whether it does. */
   recordWork(record: LeaseRecord): boolean {
-    if (!record.lease.held) return false;
+    const { lease, key, incarnation } = record;
+    // Read first: both read the clock, and the one that notices a loss aborts the signal.
+    const isOver = record.outcome !== 'held' || lease.signal.aborted;
+    if (!lease.held) {
+      if (!isOver) {
+        const why = `${incarnation.name} no longer holds ${key}, but the signal of the lease did not abort`;
+        this.recordViolation('a lost lease aborts its signal', why);
+      }
+      return false;
+    }
     record.workTimes.push(this.world.now);
     this.onWork(record);
     return true;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { getEventListeners, setMaxListeners } from 'node:events';
+import { setMaxListeners } from 'node:events';
 import type { LeaseRecord, Mode, RequestedLock } from './history.js';
 import { recordAcquire, Recorder, settle } from './recorder.js';
 import type { JobContext, Program } from './workload.js';
@@ -143,7 +143,7 @@ class Jobs {
     const elections = this.#startElections();
     return {
       client: this.client,
-      finished: Promise.all(loops).then(() => this.#checkListeners()),
+      finished: Promise.all(loops).then(() => this.#recorder.checkListeners(this.#signal)),
       leaveElections: async () => void (await Promise.all(elections.map((each) => each.close()))),
       close: () => this.client.close(),
     };
@@ -513,15 +513,5 @@ class Jobs {
     if (error instanceof library.recipes.CoordinationError) return;
     const why = error instanceof Error ? (error.stack ?? error.message) : String(error);
     history.recordViolation('errors are of the documented classes', `${incarnation.name}: ${why}`);
-  }
-
-  #checkListeners(): void {
-    const count = getEventListeners(this.#signal, 'abort').length;
-    if (count === 0) return;
-    const { history, incarnation } = this.context;
-    history.recordViolation(
-      'no listener is left',
-      `${count} listeners are left on a signal of ${incarnation.name}`,
-    );
   }
 }

@@ -228,9 +228,7 @@ export class ApplicationJobs {
       for (const request of requests) history.recordRefusal(request, error);
     };
     const lease = await settle(this.locks.acquire(['order-1', 'order-2'], options), onError);
-    const records = requests.map((request, index) =>
-      history.recordGrant(request, lease.leases[index]!, lease.fencingToken),
-    );
+    const records = requests.map((request) => history.recordGrant(request, lease));
     await this.#work(records[0]!, records.slice(1));
     for (const record of records) history.recordReleaseStart(record);
     await lease.release();

@@ -136,7 +136,7 @@ async function work(partition: Partition, context: JobContext): Promise<void> {
   };
   // Added before the listener of the history, which records a loss.
   signal.addEventListener('abort', released, { once: true });
-  record = history.recordGrant(request, leaseOf(partition, signal));
+  record = history.recordGrant(request, leaseOf(partition));
   while (history.recordWork(record)) await sleep(random.between(1, 2 * WORK_STEP));
   if (!signal.aborted) {
     const why = `${incarnation.name} no longer owns ${key}, but the signal did not abort`;
@@ -147,12 +147,14 @@ async function work(partition: Partition, context: JobContext): Promise<void> {
   history.recordReleaseEnd(record);
 }
 
-function leaseOf(partition: Partition, signal: AbortSignal) {
+function leaseOf(partition: Partition) {
   return {
     get held() {
       return partition.owned;
     },
-    signal,
+    get signal() {
+      return partition.signal;
+    },
     fencingToken: partition.fencingToken,
   };
 }

@@ -49,6 +49,7 @@ export function checkHistory(history: History, setting: Setting, faultWindows: F
   checkSuccession(history, faultWindows);
   checkDeletions(history, setting, faultWindows);
   if (resumesSessions(setting)) checkReplacedSessions(history, faultWindows);
+  checkRevocations(history, setting, faultWindows);
 }
 
 /** Checks exclusion, permits, late work and fencing tokens by the checker of the chaos command. */
@@ -397,6 +398,21 @@ function checkReplacedSessions(history: History, faultWindows: FaultWindows): vo
     if (faultWindows.affects(incarnation.name, from, until)) continue;
     const why = `${incarnation.name} had a new session for ${(until - from).toFixed(1)} ms, but session 0x${session} still existed`;
     history.recordViolation('a client closes the session that it replaces', why, until);
+  }
+}
+
+/** Checks that a holder was notified soon after another client had asked it to release its lock. */
+function checkRevocations(history: History, setting: Setting, faultWindows: FaultWindows): void {
+  for (const { key, from, until, confirmed } of history.revocations) {
+    const noticed = until + deletionDetectionTime(setting);
+    if (!confirmed || !faultWindows.isFaultFree(from, noticed)) continue;
+    for (const record of history.leases) {
+      const { revoked, incarnation, granted, ended } = record;
+      if (record.key !== key || revoked === undefined || revoked <= noticed) continue;
+      if (granted > from || ended <= noticed || incarnation.ended <= noticed) continue;
+      const why = `${incarnation.name} was not notified within ${(noticed - from).toFixed(1)} ms that it should release ${key}`;
+      history.recordViolation('a request for revocation reaches the holder', why, noticed);
+    }
   }
 }
 

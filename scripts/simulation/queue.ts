@@ -134,7 +134,11 @@ export class Items {
       get held() {
         return context.held;
       },
-      signal: context.signal,
+      get signal() {
+        // Reads the clock, as the signals of leases do.
+        void context.held;
+        return context.signal;
+      },
       fencingToken: this.#nextToken(context.signal),
     };
     const record = history.recordGrant(request, lease);

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import type { History, LeaseLike, LeaseRecord, Request, RequestedLock } from './history.js';
 import type { JobContext } from './workload.js';
 
@@ -64,6 +65,19 @@ export class Recorder {
     history.recordReleaseEnd(record);
   }
 
+  /** Resolves when the holder is notified of a request for revocation. */
+  followRevocation(record: LeaseRecord<Lease>): Promise<void> {
+    record.revoked = Infinity;
+    const { revocation } = record.lease;
+    return new Promise((resolve) => {
+      const onAbort = () => {
+        record.revoked = this.context.history.world.now;
+        resolve();
+      };
+      revocation.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
   /** Downgrades a write lease. Returns undefined if the read lease was lost before the call returned. */
   async downgrade(
     lock: ReadWriteLock,
@@ -107,17 +121,17 @@ export class Recorder {
     const refuse = (error: unknown) => {
       for (const request of requests) history.recordRefusal(request, error);
     };
-    const lease = await settle(multiLock.acquire(options), refuse);
+    const entry = await settle(multiLock.enter(options), refuse);
+    const { lease } = entry;
     if (lease.leases.some(({ held }) => !held)) {
       const why = `${incarnation.name} was granted a multi-lock, one lock of which was lost`;
       history.recordViolation('a multi-lock is granted with all its locks', why);
     }
-    const records = requests.map((request, index) =>
-      history.recordGrant(request, lease.leases[index]!, lease.fencingToken),
-    );
-    await act(records);
+    // Each lock is held under the lease of all.
+    const records = requests.map((request) => history.recordGrant<Lease>(request, lease));
+    await entry.run(() => act(records));
     for (const record of records) history.recordReleaseStart(record);
-    await lease.release();
+    await entry.release();
     for (const record of records) history.recordReleaseEnd(record);
   }
 
@@ -135,6 +149,15 @@ export class Recorder {
         }
       });
     });
+  }
+
+  /** Checks that nothing listens to a signal any more. To be called when all requests with the signal have settled. */
+  checkListeners(signal: AbortSignal): void {
+    const { history, incarnation } = this.context;
+    const count = getEventListeners(signal, 'abort').length;
+    if (count === 0) return;
+    const why = `${count} listeners are left on a signal of ${incarnation.name}`;
+    history.recordViolation('no listener is left', why);
   }
 
   term(key: string, term: Term): LeaseRecord {

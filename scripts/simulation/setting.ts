@@ -51,7 +51,7 @@ export interface Setting {
   /** The latest start of a fault in virtual milliseconds; 0 for a run without faults. */
   readonly faultsUntil: number;
   readonly policy: 'session' | 'standard';
-  /** How often a client tries again after a failure, every 50 ms. Default 40. */
+  /** How often a client tries again after a failure, every 50 ms. Default 40, which takes longer than any session lasts. */
   readonly maxRetries?: number | undefined;
   /** The probability that an acquire has the option `linger`. */
   readonly lingerProbability: number;
