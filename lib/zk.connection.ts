@@ -34,7 +34,7 @@ import {
 import { requireConnectString, type ZkSettings } from './zk.options.js';
 import { checkShutdownHooks } from './zk.shutdown.js';
 
-/** Milliseconds after which a shutdown that waits for leases names their keys in the log. */
+/** Milliseconds after which a shutdown names the keys of the leases that are still held in the log. */
 const DRAIN_REMINDER = 1000;
 
 /** One connection of an application, with its services, from the start of the application to its shutdown. */
@@ -55,6 +55,7 @@ export class ZkConnection
   private stopped: Promise<void> | undefined;
   /** When `shutdownTimeout` ends; set by the first phase of the shutdown. */
   private deadline: number | undefined;
+  private shutdownTimers: NodeJS.Timeout[] = [];
   private stopLogging: (() => void)[] = [];
 
   private constructor(
@@ -128,9 +129,21 @@ export class ZkConnection
     await this.leaders.resignAll(this.timeLeft());
   }
 
-  /** Nest closes its server before the next hook: a request that waits for a lock would delay that. */
+  /**
+   * Nest closes its servers before the next hook, and waits for their requests: those that wait for a lock are refused,
+   * and those that hold one lose it when `shutdownTimeout` ends. Not before this hook, because partitions and consumers
+   * close in the one before, and may need the session for longer.
+   */
   beforeApplicationShutdown(): void {
     this.tracker.refuse();
+    const { shutdownTimeout } = this.settings;
+    const remind = () => this.warnOfHeld(`the shutdown waits at most ${shutdownTimeout} ms for`);
+    // The next hook rejects with the error of `stop`.
+    const end = () => void this.stop().catch(() => {});
+    this.shutdownTimers = [
+      setTimeout(remind, DRAIN_REMINDER).unref(),
+      setTimeout(end, this.timeLeft()).unref(),
+    ];
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -159,6 +172,7 @@ export class ZkConnection
     try {
       await start();
     } catch (error) {
+      this.beforeApplicationShutdown();
       await this.stop();
       throw error;
     }
@@ -171,12 +185,9 @@ export class ZkConnection
 
   private async release(): Promise<void> {
     await this.leaders.resignAll(this.timeLeft());
-    const { shutdownTimeout } = this.settings;
-    const remind = () => this.warnOfHeld(`the shutdown waits at most ${shutdownTimeout} ms for`);
-    const reminder = setTimeout(remind, DRAIN_REMINDER).unref();
     await this.tracker.drain(this.timeLeft());
-    clearTimeout(reminder);
-    this.warnOfHeld(`the shutdown has taken ${shutdownTimeout} ms and releases`);
+    for (const timer of this.shutdownTimers) clearTimeout(timer);
+    this.warnOfHeld(`the shutdown has taken ${this.settings.shutdownTimeout} ms and releases`);
     await this.client.close();
     for (const stop of this.stopLogging) stop();
     await this.server?.stop();

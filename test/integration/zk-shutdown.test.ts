@@ -82,6 +82,27 @@ describe('an application that shuts down', () => {
     await using _lease = await other.get(LockService).acquire('goods', { wait: 0 });
   });
 
+  it('ends leases when shutdownTimeout has passed, also while Nest waits for its servers', async () => {
+    const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    const app = await apps.start({}, { shutdownTimeout: 5_000 });
+    const requests = new Gate();
+    vi.spyOn(app.getHttpAdapter(), 'close').mockImplementation(() => requests.pass());
+    const { signal } = await app.get(LockService).acquire('goods');
+    const before = performance.now();
+    const closed = app.close();
+    await eventually(() => expect(signal.aborted).toBe(true));
+    expect(Math.abs(performance.now() - before - 5_000)).toBeLessThan(100);
+    for (const text of [
+      /waits at most 5000 ms for 1 .*goods$/,
+      /5000 ms and releases 1 .*goods$/,
+    ]) {
+      expect(warn).toHaveBeenCalledWith(expect.stringMatching(text));
+    }
+    warn.mockRestore();
+    requests.open();
+    await closed;
+  });
+
   it('does not wait for leases that are lost meanwhile', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const app = await apps.start({}, { shutdownTimeout: 3_600_000 });
