@@ -1,4 +1,5 @@
 import { checkKey } from '../services/keys.js';
+import { checkArguments } from '../decorators/decorate-method.js';
 import { backgroundMethod } from './background-method.js';
 import type { Partition } from './recipes/partition.js';
 import { checkPartitioner, type PartitionerOptions } from './recipes/partitioner-options.js';
@@ -44,6 +45,7 @@ const INFO = { decorator: '@Partitioned', calledWhen: 'a partition is assigned' 
  * @publicApi
  */
 export function Partitioned(name: string, options: PartitionedOptions) {
+  checkArguments('@Partitioned', arguments, ['name', '{ … }']);
   return backgroundMethod<(partition: Partition) => unknown, PartitionedOptions>(
     INFO,
     options,

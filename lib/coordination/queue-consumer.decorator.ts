@@ -1,5 +1,6 @@
 import { checkBoolean } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
+import { checkArguments } from '../decorators/decorate-method.js';
 import { backgroundMethod } from './background-method.js';
 import { checkConsume, type ConsumeOptions, type QueueHandler } from './recipes/consume-options.js';
 import type { QueueSerializer } from './recipes/internals/queue-items.js';
@@ -50,6 +51,7 @@ const INFO = { decorator: '@QueueConsumer', calledWhen: 'an item is taken' };
  * @publicApi
  */
 export function QueueConsumer<T = never>(queue: string, options: QueueConsumerOptions<T> = {}) {
+  checkArguments('@QueueConsumer', arguments, ['queue', '{ … }']);
   return backgroundMethod<QueueHandler<T>, QueueConsumerOptions<T>>(
     INFO,
     options,

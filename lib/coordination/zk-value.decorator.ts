@@ -8,6 +8,7 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from '../client/index.js';
+import { checkArguments } from '../decorators/decorate-method.js';
 import { MisuseError } from '../decorators/requirement.js';
 import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
 import { type CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
@@ -109,6 +110,7 @@ export function ZkValue(
   if (typeof path !== 'string' || path === '') {
     throw new BadOptionError('path', path, 'the path of a znode');
   }
+  checkArguments('@ZkValue', arguments, ['path', '{ … }']);
   checkLiveValue(options, [...LIVE_VALUE_OPTIONS, 'connection']);
   const { connection, ...rest } = options;
   const token = getZkValueToken(path, connection);

@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import { BadOptionError } from '../client/errors.js';
+import { isRecord } from '../client/validation.js';
 import { CoordinationInterceptor } from './coordination.interceptor.js';
 import type { KeyFromContext, LeaseDecoratorOptions } from './decorator-types.js';
 import { injectService } from './injected-service.js';
@@ -53,10 +54,12 @@ export function decorateMethod(
 /** Returns a decorator for methods that run only while they hold a lease of `kind`. */
 export function leaseDecorator(
   kind: LeaseKind,
-  key: unknown,
-  options: LeaseDecoratorOptions = {},
+  args: readonly [key: unknown, options?: LeaseDecoratorOptions],
 ): MethodDecorator {
   const { decorator, service } = kind;
+  const [key, options = {}] = args;
+  const parameters = isKeyFromContext(key) ? ['{ keyFromContext, … }'] : ['key', '{ … }'];
+  checkArguments(decorator, args, parameters);
   return decorateMethod(decorator, service, (target, method) => {
     const found = keySourceOf(key, options);
     if (!found) {
@@ -71,14 +74,25 @@ export function leaseDecorator(
 }
 
 /**
- * Rejects a decorator without parentheses: it receives the method instead of its options, and its result
- * would be ignored. The types reject it too, but not every build checks them.
+ * Rejects surplus arguments of a decorator, which would be ignored, and a decorator without parentheses: it receives the
+ * method instead of its options, and its result would be ignored. The types reject both too, but not every build checks
+ * them.
+ *
+ * @param parameters as they are written in the source, for the error
  */
-export function checkCalled(decorator: string, args: readonly unknown[]): void {
-  if (args.length <= 2) return;
-  const [target, method] = args as [object, string | symbol];
+export function checkArguments(
+  decorator: string,
+  args: ArrayLike<unknown>,
+  parameters: readonly string[],
+): void {
+  const all = Array.from(args);
+  const { length } = parameters;
+  if (all.slice(length).every((arg) => arg === undefined)) return;
+  const [target, method, descriptor] = all as [object, string | symbol, unknown];
   throw new MisuseError(
-    `${decorator} on ${target.constructor.name}.${String(method)} has no effect without parentheses: write ${decorator}(…)`,
+    isRecord(descriptor) && 'configurable' in descriptor
+      ? `${decorator} on ${target.constructor.name}.${String(method)} has no effect without parentheses: write ${decorator}(…)`
+      : `${decorator} takes at most ${length} argument${length === 1 ? '' : 's'}, but has ${all.length}: write ${decorator}(${parameters.join(', ')})`,
   );
 }
 
@@ -106,6 +120,10 @@ function interceptOutermost(method: object): void {
   Reflect.defineMetadata(INTERCEPTORS, [CoordinationInterceptor, ...others], method);
 }
 
+function isKeyFromContext(key: unknown): key is KeyFromContext & LeaseDecoratorOptions {
+  return isRecord(key) && 'keyFromContext' in key;
+}
+
 function keySourceOf(
   key: unknown,
   options: LeaseDecoratorOptions,
@@ -113,8 +131,8 @@ function keySourceOf(
   if (typeof key === 'string') return [{ from: 'name', key }, options];
   if (Array.isArray(key)) return [{ from: 'name', key: [...key] }, options];
   if (isMethod(key)) return [{ from: 'arguments', key }, options];
-  if (typeof key === 'object' && key !== null && 'keyFromContext' in key) {
-    const { keyFromContext, ...rest } = key as KeyFromContext & LeaseDecoratorOptions;
+  if (isKeyFromContext(key)) {
+    const { keyFromContext, ...rest } = key;
     if (isMethod(keyFromContext)) return [{ from: 'context', key: keyFromContext }, rest];
   }
   return undefined;

@@ -1,4 +1,4 @@
-import { checkCalled, leaseDecorator } from './decorate-method.js';
+import { leaseDecorator } from './decorate-method.js';
 import type {
   DistributedLockOptions,
   KeyFromContext,
@@ -49,6 +49,5 @@ export function DistributedLock<M extends LockableMethod, This = object>(
 export function DistributedLock(
   ...args: [key: unknown, options?: DistributedLockOptions]
 ): MethodDecorator {
-  checkCalled('@DistributedLock', args);
-  return leaseDecorator(LOCK, ...args);
+  return leaseDecorator(LOCK, args);
 }

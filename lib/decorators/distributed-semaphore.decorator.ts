@@ -1,4 +1,4 @@
-import { checkCalled, leaseDecorator } from './decorate-method.js';
+import { leaseDecorator } from './decorate-method.js';
 import type {
   DistributedSemaphoreOptions,
   KeyFromContext,
@@ -38,6 +38,5 @@ export function DistributedSemaphore<M extends LockableMethod, This = object>(
 export function DistributedSemaphore(
   ...args: [key: unknown, options?: DistributedSemaphoreOptions]
 ): MethodDecorator {
-  checkCalled('@DistributedSemaphore', args);
-  return leaseDecorator(SEMAPHORE, ...args);
+  return leaseDecorator(SEMAPHORE, args);
 }

@@ -3,13 +3,14 @@ import { checkOptions } from '../client/validation.js';
 import type { Term } from '../recipes/index.js';
 import { checkKey } from '../services/keys.js';
 import { connectionName, getLeaderServiceToken } from '../services/tokens.js';
-import { checkLegacyMethod, isMethod } from './decorate-method.js';
+import { checkArguments, checkLegacyMethod, isMethod } from './decorate-method.js';
 import type { MethodDecoratorFor } from './decorator-types.js';
 import { injectService } from './injected-service.js';
 import { MisuseError } from './requirement.js';
 
 const LISTENERS = 'nestjs-zookeeper:election-listeners';
 const OPTIONS = ['connection'] satisfies (keyof ElectionListenerOptions)[];
+const PARAMETERS = ['election', '{ connection }'];
 
 /**
  * Options of `@OnElected` and `@OnResigned`.
@@ -39,6 +40,7 @@ export function OnElected(
   election: string,
   options?: ElectionListenerOptions,
 ): MethodDecoratorFor<(term: Term) => unknown> {
+  checkArguments('@OnElected', arguments, PARAMETERS);
   return listener('@OnElected', election, options);
 }
 
@@ -52,6 +54,7 @@ export function OnResigned(
   election: string,
   options?: ElectionListenerOptions,
 ): MethodDecoratorFor<(term: Term) => unknown> {
+  checkArguments('@OnResigned', arguments, PARAMETERS);
   return listener('@OnResigned', election, options);
 }
 

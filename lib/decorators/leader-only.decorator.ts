@@ -5,7 +5,7 @@ import { type LeaderParticipant, NotLeaderError } from '../recipes/index.js';
 import { checkKey, type LockKeys } from '../services/keys.js';
 import type { LeaderService, TermGuard } from '../services/leader.service.js';
 import { getLeaderServiceToken } from '../services/tokens.js';
-import { checkCalled, decorateMethod } from './decorate-method.js';
+import { checkArguments, decorateMethod } from './decorate-method.js';
 import type {
   LockableMethod,
   MethodDecoratorFor,
@@ -88,7 +88,7 @@ export function LeaderOnly<M extends LockableMethod>(
   options: LeaderOnlyOptions & { otherwise: 'skip' },
 ): SkippingDecorator<M>;
 export function LeaderOnly(...args: [string | LeaderOnlyOptions]): MethodDecorator {
-  checkCalled('@LeaderOnly', args);
+  checkArguments('@LeaderOnly', args, ['{ election, … }']);
   const [election] = args;
   const options = typeof election === 'string' ? { election } : election;
   return decorateMethod(

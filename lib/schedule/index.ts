@@ -1,6 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { Cron, type CronOptions } from '@nestjs/schedule';
 import { checkRecord } from '../client/validation.js';
+import { checkArguments } from '../decorators/decorate-method.js';
 import type { LockableMethod, MethodDecoratorFor } from '../decorators/decorator-types.js';
 import { LeaderOnly, type LeaderOnlyOptions } from '../decorators/leader-only.decorator.js';
 
@@ -33,6 +34,7 @@ export function CronOnLeader<M extends LockableMethod>(
   time: string | Date,
   election: string | CronOnLeaderOptions = {},
 ): MethodDecoratorFor<M> {
+  checkArguments('@CronOnLeader', arguments, ['time', '{ election, … }']);
   if (typeof election !== 'string') checkRecord(election);
   const {
     election: name = 'cron',

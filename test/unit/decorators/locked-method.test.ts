@@ -10,6 +10,8 @@ import {
   OnElected,
   OnResigned,
 } from 'nestjs-zookeeper';
+import { Partitioned, QueueConsumer, ZkValue } from 'nestjs-zookeeper/coordination';
+import { CronOnLeader } from 'nestjs-zookeeper/schedule';
 import { describe, expect, it, vi } from 'vitest';
 import { silent, startUnconnected } from '../../support/nest-apps.js';
 
@@ -116,6 +118,7 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     decorator(Goods.prototype, 'deduct', descriptor);
   };
   const decorate = (...args: unknown[]) => decorateWith(DistributedLock, ...args);
+  const keyFromContext = () => 'k';
 
   it.each<[unknown[], RegExp]>([
     [[''], /key.*Goods\.deduct.*""/],
@@ -189,6 +192,8 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     ['@DistributedLock', DistributedLock],
     ['@DistributedSemaphore', DistributedSemaphore],
     ['@LeaderOnly', LeaderOnly],
+    ['@OnElected', OnElected],
+    ['@QueueConsumer', QueueConsumer],
   ])('%s that is not called, because the method would run without it', (name, decorator) => {
     class Goods {
       async deduct(): Promise<void> {}
@@ -197,6 +202,22 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     const attempt = () => (decorator as MethodDecorator)(Goods.prototype, 'deduct', descriptor);
     expect(attempt).toThrow(MisuseError);
     expect(attempt).toThrow(`${name} on Goods.deduct`);
+  });
+
+  it.each<[string, unknown, unknown[]]>([
+    ['@LeaderOnly({ election, … })', LeaderOnly, ['e', { otherwise: 'throw' }]],
+    ['@DistributedLock({ keyFromContext, … })', DistributedLock, [{ keyFromContext }, { wait: 0 }]],
+    ['@DistributedSemaphore(key, { … })', DistributedSemaphore, ['k', { permits: 1 }, 'x']],
+    ['@OnElected(election, { connection })', OnElected, ['e', {}, 1]],
+    ['@OnResigned(election, { connection })', OnResigned, ['e', {}, 1]],
+    ['@Partitioned(name, { … })', Partitioned, ['p', { partitions: 4 }, 'id']],
+    ['@QueueConsumer(queue, { … })', QueueConsumer, ['q', {}, 'x']],
+    ['@ZkValue(path, { … })', ZkValue, ['p', {}, 'x']],
+    ['@CronOnLeader(time, { election, … })', CronOnLeader, ['* * * * *', 'e', { timeZone: 'UTC' }]],
+  ])('more arguments than %s has, because they would be ignored', (usage, make, args) => {
+    const attempt = () => decorateWith(make, ...args);
+    expect(attempt).toThrow(MisuseError);
+    expect(attempt).toThrow(`, but has ${args.length}: write ${usage}`);
   });
 
   it('a generator function, whose body runs only when it is iterated', () => {
