@@ -22,7 +22,8 @@ interface HttpResponse {
  * Answers uncaught errors of this library in the same way as the decorators on handlers do: on HTTP with
  * 409 for busy, 503 with Retry-After for a timeout or without a connection, 400 for an unusable key, and so on; on RPC and
  * WebSocket with that transport's exception. For handlers that use LockService or call locked providers:
- * `{ provide: APP_FILTER, useClass: ZkExceptionFilter }`. Override `toException` for other answers.
+ * `{ provide: APP_FILTER, useClass: ZkExceptionFilter }`. The option `mapError` does not apply. Override `toException` for
+ * other answers.
  *
  * @publicApi
  */
@@ -110,6 +111,8 @@ const UNAVAILABLE: Answer = {
   retryAfter: 5,
 };
 
+const INTERNAL: Answer = { status: 500, message: 'Internal server error' };
+
 const ANSWERS: Readonly<Record<string, Answer>> = {
   BAD_KEY: { status: 400, message: 'A name in the request is empty, too long or not allowed' },
   BUSY: { status: 409, message: 'Busy with other requests' },
@@ -126,15 +129,21 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
 
 /**
  * Returns an error in the form of the transport, or a promise of it if the transport's package must be
- * loaded first. Returns the error itself if a client cannot act on it.
+ * loaded first. Returns the error itself if a client cannot act on it, except on GraphQL.
  */
 export function transportException(error: CoordinationError, host: ArgumentsHost): unknown {
-  const answer = ANSWERS[error.code];
+  const type = host.getType<string>();
+  let answer = ANSWERS[error.code];
+  if (!answer && type === 'graphql') {
+    // Nest hides the message of an unknown error on the other transports. A GraphQL server shows it to the client.
+    answer = INTERNAL;
+    new Logger(ZkExceptionFilter.name).error(error);
+  }
   if (!answer) return error;
   const { status, message, retryAfter } = answer;
   const payload = { status: 'error', code: error.code, message };
   // Dynamic imports, because the packages are optional.
-  switch (host.getType<string>()) {
+  switch (type) {
     case 'rpc':
       return import('@nestjs/microservices').then(
         ({ RpcException }) => new RpcException({ ...payload, retryAfter }),

@@ -11,6 +11,7 @@ import {
   LeaseLostError,
   LockBusyError,
   LockTimeoutError,
+  NotAuthorizedError,
   NotLeaderError,
   SessionExpiredError,
   ShuttingDownError,
@@ -145,6 +146,19 @@ describe('over another transport', () => {
       new ZkExceptionFilter().catch(error, hostOf('ws', client, {}, 'pattern'));
     });
     expect(await emitted).toEqual(['exception', payload]);
+  });
+
+  it('GraphQL gets no message that may name a znode; it is logged', () => {
+    const log = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
+    const denied = new NotAuthorizedError('no permission for /shop/locks/gold');
+    const exception = new ZkExceptionFilter().catch(denied, hostOf('graphql', {}, {}, {}, {}));
+    expect(exception).toMatchObject({
+      message: 'Internal server error',
+      extensions: { code: 'NOT_AUTHORIZED', status: 500 },
+      cause: denied,
+    });
+    expect(log).toHaveBeenCalledWith(denied);
+    log.mockRestore();
   });
 
   it('GraphQL gets an error with extensions, which it reports itself', () => {
