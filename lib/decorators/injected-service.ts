@@ -41,6 +41,11 @@ export function injectedService(
   const service = (self as Record<symbol, unknown> | undefined)?.[property];
   if (service) return service;
   const { label, decorator, service: missing } = requirement;
+  if (self === undefined) {
+    throw new MisuseError(
+      `${label} has a ${decorator} but was called without "this", so it has no injected ${missing}. The method was not run. Call it on the instance, or bind it: a function that was taken from the instance has lost it`,
+    );
+  }
   throw new MisuseError(
     `${label} has a ${decorator} but was called on an object that Nest did not create, so it has no injected ${missing}. The method was not run. Let Nest create the instance (list the class itself in providers or controllers, or use useClass) instead of new, useValue or useFactory; in a unit test, pass it to inject() of a FakeLocks of nestjs-zookeeper/testing`,
   );

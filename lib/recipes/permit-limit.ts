@@ -105,8 +105,8 @@ export class PermitLimit {
   }
 }
 
-function nameOf(permits: Permits): string {
-  return typeof permits === 'number' ? String(permits) : `number at ${permits.path}`;
+function nameOf(permits: Permits): string | number {
+  return typeof permits === 'number' ? permits : `number at ${permits.path}`;
 }
 
 export function checkPositive(

@@ -210,7 +210,7 @@ describe('the number of permits', () => {
     const lease = await new Semaphore(client, path, { permits: 3 }).acquire();
     const error = await failureOf(new Semaphore(client, path, { permits: 4 }).acquire());
     expect(error).toBeInstanceOf(BadOptionError);
-    expect((error as Error).message).toContain('3 that this process uses');
+    expect((error as Error).message).toContain('3 that this process uses, but is 4');
     const shared = new SharedCount(client, `${path}-count`);
     await expect(new Semaphore(client, path, { permits: shared }).acquire()).rejects.toThrow(
       BadOptionError,

@@ -64,7 +64,9 @@ describe('a locked method', () => {
     await expect(new Goods().print()).rejects.toThrow(
       /Goods\.print has a @DistributedSemaphore.*no injected SemaphoreService/,
     );
-    await expect(Goods.prototype.deduct.call(undefined as never)).rejects.toThrow(/Goods\.deduct/);
+    await expect(Goods.prototype.deduct.call(undefined as never)).rejects.toThrow(
+      /Goods\.deduct has a @DistributedLock but was called without "this"/,
+    );
     const app = await startUnconnected({ providers: [{ provide: Goods, useValue: new Goods() }] });
     await expect(app.get(Goods).deduct()).rejects.toThrow(/Goods\.deduct.*useValue/s);
     expect(ran).toBe(false);
