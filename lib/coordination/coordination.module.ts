@@ -65,8 +65,7 @@ class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
 }
 
 /**
- * Provides the coordination recipes over a connection of `ZkModule`, which must be global or imported by the module that
- * imports this one.
+ * Provides the coordination recipes over a connection of `ZkModule`, which must be global.
  *
  * @publicApi
  */
