@@ -212,7 +212,7 @@ function embeddedOptions(
   if (tls !== undefined) {
     throw new BadOptionError(
       'tls',
-      tls,
+      withheld(tls),
       'left out with embedded, whose server does not support TLS',
     );
   }

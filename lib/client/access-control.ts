@@ -5,51 +5,44 @@ import { isRecord, withheld } from './validation.js';
 
 export function checkAcl(acl: unknown, option = 'acl'): Acl[] {
   if (!Array.isArray(acl) || acl.length === 0) {
-    throw new BadOptionError(option, acl, 'an array of at least one ACL entry');
+    throw new BadOptionError(option, withheld(acl), 'an array of at least one ACL entry');
   }
   return acl.map((entry: unknown, index) => checkAclEntry(entry, `${option}[${index}]`));
 }
 
 function checkAclEntry(entry: unknown, option: string): Acl {
   if (!isRecord(entry)) {
-    throw new BadOptionError(option, entry, 'an ACL entry { scheme, id, permissions }');
+    throw new BadOptionError(option, withheld(entry), 'an ACL entry { scheme, id, permissions }');
   }
   const { scheme, id, permissions } = entry;
+  const refuse = refusalOf(entry, option);
   if (
     typeof permissions !== 'string' ||
     !/^[rwcda]{1,5}$/.test(permissions) ||
     new Set(permissions).size !== permissions.length
   ) {
-    throw new BadOptionError(`${option}.permissions`, permissions, "some of the letters 'rwcda'");
+    throw refuse('permissions', "some of the letters 'rwcda'");
   }
   switch (scheme) {
     case 'world':
       if (id === 'anyone') return { scheme, id, permissions };
-      throw new BadOptionError(`${option}.id`, id, "'anyone' for the scheme world");
+      throw refuse('id', "'anyone' for the scheme world");
     case 'auth':
       if (id === '') return { scheme, id, permissions };
-      throw new BadOptionError(`${option}.id`, id, 'empty for the scheme auth');
+      throw refuse('id', 'empty for the scheme auth');
     case 'digest':
       if (typeof id === 'string' && /^[^:\0]+:[A-Za-z0-9+/]{27}=$/.test(id)) {
         return { scheme, id, permissions };
       }
-      throw new BadOptionError(
-        `${option}.id`,
-        withheld(id),
-        "'user:' and the base64 of sha1('user:password')",
-      );
+      throw refuse('id', "'user:' and the base64 of sha1('user:password')");
     case 'sasl':
       if (typeof id === 'string' && /^[^\0]+$/.test(id)) return { scheme, id, permissions };
-      throw new BadOptionError(`${option}.id`, id, 'the name of a user or a Kerberos principal');
+      throw refuse('id', 'the name of a user or a Kerberos principal');
     case 'ip':
       if (typeof id === 'string' && isNetwork(id)) return { scheme, id, permissions };
-      throw new BadOptionError(`${option}.id`, id, 'an IP address, with /bits for a network');
+      throw refuse('id', 'an IP address, with /bits for a network');
     default:
-      throw new BadOptionError(
-        `${option}.scheme`,
-        scheme,
-        "'world', 'auth', 'digest', 'sasl' or 'ip'",
-      );
+      throw refuse('scheme', "'world', 'auth', 'digest', 'sasl' or 'ip'");
   }
 }
 
@@ -64,20 +57,23 @@ export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
       throw new BadOptionError(at, withheld(entry), expected);
     }
     const { scheme, user, password } = entry;
-    if (scheme !== 'digest') throw new BadOptionError(`${at}.scheme`, scheme, "'digest'");
+    const refuse = refusalOf(entry, at);
+    if (scheme !== 'digest') throw refuse('scheme', "'digest'");
     if (typeof user !== 'string' || !/^[^:\0]+$/.test(user)) {
-      throw new BadOptionError(`${at}.user`, withheld(user), "a name without ':'");
+      throw refuse('user', "a name without ':'");
     }
     if (typeof password !== 'string' || password === '' || password.includes('\0')) {
-      throw new BadOptionError(
-        `${at}.password`,
-        withheld(password),
-        'a non-empty string without NUL',
-      );
+      throw refuse('password', 'a non-empty string without NUL');
     }
     return { scheme, user, password };
   });
 }
+
+/** Each field may hold a password by mistake. */
+const refusalOf =
+  (entry: Record<string, unknown>, option: string) =>
+  (field: string, expected: string): BadOptionError =>
+    new BadOptionError(`${option}.${field}`, withheld(entry[field]), expected);
 
 function isNetwork(id: string): boolean {
   const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(id) ?? [];

@@ -26,7 +26,7 @@ export abstract class CoordinationError extends Error {
 }
 
 /**
- * An option or argument is invalid. The message names it and its value.
+ * An option or argument is invalid. The message names it and its value, unless that may be a secret.
  * Cause: an option has the wrong type or is out of range, is unknown, or contradicts another option.
  * Remedy: correct the value that the message names. If it comes from an environment variable, check that the variable
  * is set.

@@ -2,9 +2,9 @@ import { randomInt } from 'node:crypto';
 import type { LookupAddress } from 'node:dns';
 import { lookup } from 'node:dns/promises';
 import { isIP, isIPv6 } from 'node:net';
-import { BadOptionError, ConnectionError, errorCode } from './errors.js';
+import { BadOptionError, ConnectionError, errorCode, textOf } from './errors.js';
 import type { Address } from './transport/transport.js';
-import { checkPath } from './validation.js';
+import { checkPath, withheld } from './validation.js';
 
 /** A host of the connect string, whose name is not resolved yet. */
 export type Host = Omit<Address, 'ip'>;
@@ -21,21 +21,24 @@ const SCHEME = /(?:^|,)\s*[a-z][a-z0-9+.-]*:\/\//i;
  * @throws BadOptionError
  */
 export function parseConnectString(text: unknown): { hosts: readonly Host[]; chroot: string } {
-  const refuse = (expected: string) => new BadOptionError('connectString', text, expected);
+  // There may be a password in front of the '@'.
+  const shown = textOf(text).includes('@') ? withheld(text) : text;
+  const refuse = (expected: string) => new BadOptionError('connectString', shown, expected);
   if (typeof text !== 'string' || text.trim() === '') {
     throw refuse("hosts as in 'zk1:2181,zk2:2181/chroot'");
   }
   if (SCHEME.test(text)) throw refuse("hosts without a scheme, as in 'zk1:2181,zk2:2181/chroot'");
   const slash = text.indexOf('/');
-  const chroot = slash < 0 ? '' : checkPath(text.slice(slash).trim(), "connectString's chroot");
   const byLabel = new Map<string, Host>();
   for (const part of (slash < 0 ? text : text.slice(0, slash)).split(',')) {
     const host = parseHost(part.trim());
     if (!host) {
+      if (shown !== text) throw refuse('hosts without credentials, which auth or sasl takes');
       throw refuse(`hosts as in 'zk1:2181,[::1]:2181/chroot' (see ${JSON.stringify(part)})`);
     }
     byLabel.set(host.label.toLowerCase(), host);
   }
+  const chroot = slash < 0 ? '' : checkPath(text.slice(slash).trim(), "connectString's chroot");
   return { hosts: [...byLabel.values()], chroot: chroot === '/' ? '' : chroot };
 }
 

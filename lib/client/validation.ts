@@ -160,7 +160,9 @@ export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | u
  */
 export function checkOptions<T>(options: T, known: readonly string[], what = 'options'): T {
   if (!isRecord(options)) {
-    throw new BadOptionError(what, options, `an object of the options ${known.join(', ')}`);
+    // A text may be a connect string with a password.
+    const value = typeof options === 'string' ? withheld(options) : options;
+    throw new BadOptionError(what, value, `an object of the options ${known.join(', ')}`);
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue;

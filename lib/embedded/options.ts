@@ -84,7 +84,7 @@ export function resolveOptions(options: EmbeddedZooKeeperOptions): ServerOptions
   integer('maxClientCnxns', maxClientCnxns, 0, MAX_MILLISECONDS);
   if (options.superDigest !== undefined && !/^[^:]+:[A-Za-z0-9+/]{27}=$/.test(superDigest)) {
     throw new TypeError(
-      `EmbeddedZooKeeper: superDigest must be a user, a colon and a SHA-1 hash in Base64, got ${show(superDigest)}`,
+      `EmbeddedZooKeeper: superDigest must be a user, a colon and a SHA-1 hash in Base64, got <${typeof superDigest}>`,
     );
   }
   const { fourLetterWords = profile.fourLetterWords } = options;

@@ -1,5 +1,6 @@
 import { ConsoleLogger, Injectable, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
+import { inspect } from 'node:util';
 import {
   BadOptionError,
   getLeaderServiceToken,
@@ -47,7 +48,7 @@ describe('ZkModule rejects at startup, and the error names the option and its va
     [{}, /connectString.*undefined/],
     [{ embedded: false }, /connectString.*undefined/],
     [{ embedded: 'yes' }, /embedded.*"yes"/],
-    [{ embedded: true, tls: {} }, /tls.*embedded/],
+    [{ embedded: true, tls: { passphrase: 'geheim' } }, /tls.*embedded/],
     [{ embedded: true, sasl }, /sasl.*embedded/],
     [withServer({ transport: 'udp' }), /transport.*"udp"/],
     [withServer({ transport: 'native', tls: {} }), /transport.*'wire' with tls/],
@@ -86,6 +87,7 @@ describe('ZkModule rejects at startup, and the error names the option and its va
     const error = await errorOf(options).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(BadOptionError);
     expect((error as Error).message).toMatch(message);
+    expect(inspect(error, { depth: 9 })).not.toContain('geheim');
   });
 
   it('an unknown option, and the error names the known ones, or suggests the right one', async () => {

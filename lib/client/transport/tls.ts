@@ -22,13 +22,15 @@ export function checkTls(tls: unknown): TlsOptions {
   if (!isRecord(tls))
     throw new BadOptionError('tls', withheld(tls), "an object of Node's TLS options");
   for (const name of ADDRESS_OPTIONS) {
-    if (name in tls) throw new BadOptionError(`tls.${name}`, tls[name], 'left to connectString');
+    if (name in tls)
+      throw new BadOptionError(`tls.${name}`, withheld(tls[name]), 'left to connectString');
   }
   try {
     return { secureContext: createSecureContext(tls), ...tls };
   } catch (cause) {
-    const { message } = cause as Error;
-    throw new BadOptionError('tls', tls, `TLS options that Node takes (${message})`, { cause });
+    // Some messages end with the value that Node received, which may be the passphrase.
+    const why = (cause as Error).message.replace(/ Received .*/s, '');
+    throw new BadOptionError('tls', withheld(tls), `TLS options that Node takes (${why})`);
   }
 }
 

@@ -1,8 +1,19 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parseConnectString } from '../../../lib/client/hosts.js';
 import { BadOptionError, ZkClient } from '../../../lib/client/index.js';
 import { CLIENT_OPTIONS, normalizeOptions } from '../../../lib/client/options.js';
 import { refusal } from '../../support/refusal.js';
+
+const SECRET = 's3cretPW';
+const SECRET_NUMBER = 87654321;
+/** A private key that is encrypted with another passphrase. */
+const { privateKey: KEY } = generateKeyPairSync('ec', {
+  namedCurve: 'P-256',
+  publicKeyEncoding: { type: 'spki', format: 'pem' },
+  privateKeyEncoding: { type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'other' },
+});
 
 describe('connectString', () => {
   test('lists hosts with ports and may end with a chroot', () => {
@@ -152,9 +163,48 @@ describe('the options of a client', () => {
     },
   );
 
-  test('a password is in no error message', () => {
-    const auth = [{ scheme: 'digest', user: 'u', password: 'geheim\0' }];
-    expect(refusal({ auth }).message).not.toContain('geheim');
-    expect(refusal({ token: 'geheim' }).message).not.toContain('geheim');
+  const DIGEST = `digest:shop:${SECRET}`;
+  test.each<[option: string, value: unknown]>([
+    ['token', SECRET],
+    ['connectString', `shop:${SECRET}@zk1:2181`],
+    ['connectString', `zk://shop:${SECRET}@zk1`],
+    ['connectString', `shop:s3/${SECRET}//@zk1`],
+    ['connectString', [`shop:${SECRET}@zk1`]],
+    ['auth', DIGEST],
+    ['auth[0]', [DIGEST]],
+    ['auth[0].scheme', [{ scheme: DIGEST }]],
+    ['auth[0].user', [{ scheme: 'digest', user: `shop:${SECRET}`, password: 'x' }]],
+    ['auth[0].password', [{ scheme: 'digest', user: 'u', password: `${SECRET}\0` }]],
+    ['acl', `${DIGEST}:cdrwa`],
+    ['acl', { scheme: 'auth', id: `shop:${SECRET}`, permissions: 'r' }],
+    ['acl[0]', [`${DIGEST}:cdrwa`]],
+    ['acl[0].scheme', [{ scheme: DIGEST, id: '', permissions: 'r' }]],
+    ['acl[0].id', [{ scheme: 'auth', id: `shop:${SECRET}`, permissions: 'r' }]],
+    ['acl[0].id', [{ scheme: 'world', id: `shop:${SECRET}`, permissions: 'r' }]],
+    ['acl[0].permissions', [{ scheme: 'auth', id: '', permissions: SECRET }]],
+    ['tls', SECRET],
+    ['tls', { key: '-----BEGIN X', passphrase: SECRET }],
+    ['tls', { key: KEY, passphrase: SECRET }],
+    ['tls', { key: KEY, passphrase: SECRET_NUMBER }],
+    ['tls.host', { host: SECRET }],
+  ])('the error for %s does not contain the secret (case %#)', (option, value) => {
+    const error = refusal({ [option.replace(/[[.].*/, '')]: value });
+    expect(error.option).toBe(option);
+    const shown = inspect(error, { depth: 9, showHidden: true });
+    for (const secret of [SECRET, String(SECRET_NUMBER), 'PRIVATE']) {
+      expect(shown).not.toContain(secret);
+    }
+  });
+
+  test('a connect string in place of the options is in no error', () => {
+    const make = () => new ZkClient(`shop:${SECRET}@zk1` as never);
+    expect(make).toThrow(BadOptionError);
+    expect(make).not.toThrow(SECRET);
+  });
+
+  test('the error for credentials in connectString names the options that take them', () => {
+    expect(refusal({ connectString: `shop:${SECRET}@zk1:2181` }).message).toBe(
+      'connectString must be hosts without credentials, which auth or sasl takes, but is "<string>"',
+    );
   });
 });

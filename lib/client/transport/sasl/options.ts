@@ -82,7 +82,7 @@ export function checkSasl(sasl: unknown): LoadMechanism {
       return new Gssapi(service, host, principal);
     };
   }
-  throw new BadOptionError('sasl.mechanism', mechanism, "'DIGEST-MD5' or 'GSSAPI'");
+  throw new BadOptionError('sasl.mechanism', withheld(mechanism), "'DIGEST-MD5' or 'GSSAPI'");
 }
 
 function checkSecret(value: unknown, option: string): string {
@@ -92,10 +92,18 @@ function checkSecret(value: unknown, option: string): string {
 
 function checkName(value: unknown, option: string, example: string): string {
   if (typeof value === 'string' && /^[^/@\s\0]+$/.test(value)) return value;
-  throw new BadOptionError(option, value, `a name without '/' and '@', such as '${example}'`);
+  throw new BadOptionError(
+    option,
+    withheld(value),
+    `a name without '/' and '@', such as '${example}'`,
+  );
 }
 
 function checkPrincipal(value: unknown): string {
   if (typeof value === 'string' && /^[^\0]+$/.test(value)) return value;
-  throw new BadOptionError('sasl.principal', value, "a principal such as 'shop@EXAMPLE.COM'");
+  throw new BadOptionError(
+    'sasl.principal',
+    withheld(value),
+    "a principal such as 'shop@EXAMPLE.COM'",
+  );
 }

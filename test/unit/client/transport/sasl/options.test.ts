@@ -15,6 +15,7 @@ describe('the option sasl', () => {
     ['sasl', [DIGEST]],
     ['sasl.mechanism', {}],
     ['sasl.mechanism', { ...DIGEST, mechanism: 'PLAIN' }],
+    ['sasl.mechanism', { mechanism: SECRET }],
     ['sasl.user', { ...DIGEST, user: '' }],
     ['sasl.user', { ...DIGEST, user: [SECRET] }],
     ['sasl.user', { mechanism: 'DIGEST-MD5', password: SECRET }],
@@ -26,7 +27,9 @@ describe('the option sasl', () => {
     ['sasl.service', { mechanism: 'GSSAPI', service: 'zookeeper/zk1' }],
     ['sasl.host', { mechanism: 'GSSAPI', host: 'zk1@EXAMPLE.COM' }],
     ['sasl.host', { mechanism: 'GSSAPI', host: '' }],
+    ['sasl.host', { mechanism: 'GSSAPI', host: `${SECRET}@` }],
     ['sasl.principal', { mechanism: 'GSSAPI', principal: 7 }],
+    ['sasl.principal', { mechanism: 'GSSAPI', principal: [SECRET] }],
   ])('is rejected with an error for %s without the password: %o', (option, sasl) => {
     const error = refusal({ sasl });
     expect(error.option).toBe(option);
