@@ -225,6 +225,10 @@ function shortened(text: string, quoted: (text: string) => string = String): str
   return `${quoted(`${text.slice(0, MAX_SHOWN)}…`)} (${text.length} characters)`;
 }
 
+export function isNoNode(error: unknown): boolean {
+  return error instanceof NodeError && error.code === 'NO_NODE';
+}
+
 /** Also true for an error of another realm, such as those of Node's modules in Jest. */
 export function isError(value: unknown): value is Error {
   return value instanceof Error || types.isNativeError(value);

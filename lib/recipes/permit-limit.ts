@@ -1,4 +1,4 @@
-import { BadOptionError, foreignText, NodeError } from '../client/errors.js';
+import { BadOptionError, foreignText, isNoNode } from '../client/errors.js';
 import type { Watch, ZkClient } from '../client/index.js';
 import { SharedCount } from './shared-count.js';
 
@@ -93,9 +93,7 @@ export class PermitLimit {
       }
       return typeof permits === 'number';
     } catch (error) {
-      const goneOrForeign =
-        error instanceof SyntaxError || (error instanceof NodeError && error.code === 'NO_NODE');
-      if (!goneOrForeign) throw error;
+      if (!(error instanceof SyntaxError || isNoNode(error))) throw error;
       return false;
     }
   }

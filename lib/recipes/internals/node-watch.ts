@@ -1,4 +1,5 @@
-import { ConnectionError, NodeError, type Watch, type ZkClient } from '../../client/index.js';
+import { isNoNode } from '../../client/errors.js';
+import { ConnectionError, type Watch, type ZkClient } from '../../client/index.js';
 import { REVOKE_MESSAGE } from './node-data.js';
 import type { QueuePosition } from './queue.js';
 import { retryRead, stateChange } from './session-retry.js';
@@ -33,7 +34,7 @@ export class NodeWatch {
       try {
         await this.changeOf(node);
       } catch (error) {
-        if (error instanceof NodeError && error.code === 'NO_NODE') {
+        if (isNoNode(error)) {
           if (!this.stopped) this.events.deleted(node);
           return;
         }

@@ -1,12 +1,7 @@
 import { abortable } from '../../client/sleep.js';
 import { randomUUID } from 'node:crypto';
-import {
-  ConnectionError,
-  NodeError,
-  type Session,
-  type Stat,
-  type ZkClient,
-} from '../../client/index.js';
+import { ConnectionError, type Session, type Stat, type ZkClient } from '../../client/index.js';
+import { isNoNode } from '../../client/errors.js';
 import { retryRead, stateChange, assertSameSession } from './session-retry.js';
 
 export interface Listing {
@@ -112,10 +107,6 @@ export async function protectedCreates(
     for (const name of names.values()) void session.guaranteedDelete(`${parent}/${name}`);
     throw error;
   }
-}
-
-function isNoNode(error: unknown): boolean {
-  return error instanceof NodeError && error.code === 'NO_NODE';
 }
 
 /** Finds the znodes with these ids. They belong to this session, because a create is never repeated in another one. */
