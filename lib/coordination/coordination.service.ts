@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import type { InjectionToken, LoggerService } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
-import { isError } from '../client/errors.js';
+import { isError, quotedKey } from '../client/errors.js';
 import { checkPath, checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
@@ -117,7 +117,7 @@ export class CoordinationService {
       const message = `this process is member ${existing.id} of group ${JSON.stringify(group)} already: omit the options, or use setData()`;
       throw new BadOptionError('options', options, { message });
     }
-    const complete = this.logErrors(options, `members of group ${JSON.stringify(group)}`);
+    const complete = this.logErrors(options, `members of group ${quotedKey(group)}`);
     const member = new GroupMember(this.client, path, complete);
     this.groups.set(group, member);
     member.start();
@@ -165,7 +165,7 @@ export class CoordinationService {
       lockPath = this.pathOf('queue-locks', name),
       serializer = JSON_SERIALIZER as QueueSerializer<never>,
       ...rest
-    } = this.logErrors(options, `queue ${JSON.stringify(name)}`);
+    } = this.logErrors(options, `queue ${quotedKey(name)}`);
     return { ...rest, lockPath, serializer };
   }
 

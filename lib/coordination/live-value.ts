@@ -10,6 +10,7 @@ import { isError, textOf } from '../client/errors.js';
 import { sleep, whenSettled } from '../client/sleep.js';
 import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
+import { parseJson } from './recipes/internals/queue-items.js';
 import { synchronous } from './recipes/internals/synchronous.js';
 
 /**
@@ -255,15 +256,6 @@ export class ZkLiveValue<T> implements LiveValue<T> {
         { key: this.path, cause },
       );
     }
-  }
-}
-
-function parseJson(data: Buffer): unknown {
-  try {
-    return JSON.parse(data.toString());
-  } catch {
-    // The message of the SyntaxError would show the data, which may be secret.
-    throw new Error('it is not JSON');
   }
 }
 

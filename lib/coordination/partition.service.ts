@@ -1,5 +1,6 @@
 import type { InjectionToken, LoggerService } from '@nestjs/common';
 import { distinctUntilChanged, Observable, Subject, takeUntil } from 'rxjs';
+import { quotedKey } from '../client/errors.js';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { checkRecord } from '../client/validation.js';
@@ -53,7 +54,7 @@ export class PartitionService {
     checkRecord(options);
     const log = (error: Error, partition?: number) => {
       const what = partition === undefined ? '' : `, partition ${partition}`;
-      this.logger.error(`partitions ${JSON.stringify(name)}${what}: ${error.message}`, error.stack);
+      this.logger.error(`partitions ${quotedKey(name)}${what}: ${error.message}`, error.stack);
     };
     const { onError = log, ...rest } = options;
     const partitioner = new Partitioner(this.client, path, handler, { ...rest, onError });

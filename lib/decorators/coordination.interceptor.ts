@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
-import { type CoordinationError, WaitCancelledError } from '../client/errors.js';
+import { type CoordinationError, quotedKey, WaitCancelledError } from '../client/errors.js';
 import { getErrorMappingToken, loggerOf } from '../services/tokens.js';
 import { onClientDisconnect } from './client-disconnect.js';
 import { subscribedIn, usingAsync } from './guarded-stream.js';
@@ -94,7 +94,7 @@ function isEvent(context: ExecutionContext): boolean {
 /** The sender of an event gets no answer, so only the log can tell that the event was not handled. */
 function logLostEvent(error: CoordinationError, requirement: Requirement, call: HandlerCall): void {
   const { code, message, key = call.keyOf(requirement) } = error;
-  const forKey = key === undefined ? '' : ` for the key ${JSON.stringify(String(key))}`;
+  const forKey = key === undefined ? '' : ` for the key ${quotedKey(String(key))}`;
   loggerOf(requirement.connection).error(
     `event handler ${requirement.label} failed with ${code}${forKey}, and the event may be lost: ${message}`,
   );

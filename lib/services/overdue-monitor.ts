@@ -81,7 +81,7 @@ export class OverdueMonitor {
       warnings.set(
         `${path} ${fencingToken}`,
         () =>
-          `${quotedKey(key)} (${path}) has been held by this process for more than ${hold} ms, fencing token ${fencingToken}; limit holds with holdAtMost, or raise warnAfter.hold if this is normal`,
+          `${quotedKey(key)} (${foreignText(path)}) has been held by this process for more than ${hold} ms, fencing token ${fencingToken}; limit holds with holdAtMost, or raise warnAfter.hold if this is normal`,
       );
     }
     for (const [subject, line] of warnings) if (!this.warned.has(subject)) void this.report(line);

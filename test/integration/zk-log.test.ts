@@ -89,6 +89,16 @@ describe('the log contains a warning', () => {
     );
   });
 
+  it('without characters of a key that could forge a line', async () => {
+    const app = await apps.start({}, { warnAfter: { hold: 60 } });
+    const path = server.path('slow');
+    const options = { path: `${path}\u202e\u2028` };
+    await app.get(LockService).withLock('slow\u009b', options, async () => {
+      await expect.poll(() => about('has been held')).toHaveLength(1);
+    });
+    expect(about('has been held')[0]).toContain(`warn "slow?" (${path}??) has been`);
+  });
+
   it('for a hold of more than 30 seconds by default, also without warnings about waits', async () => {
     const app = await apps.start({}, { warnAfter: { wait: Infinity } });
     await app.get(LockService).withLock('slow', () => currentWorld().sleep(29_000));

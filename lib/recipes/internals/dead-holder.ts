@@ -1,5 +1,6 @@
 import { readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { quotedKey } from '../../client/errors.js';
 import type { Session, ZkClient } from '../../client/index.js';
 import { isRunning, isSimulated } from '../../client/process-state.js';
 import { deadHolders } from '../diagnostics.js';
@@ -51,7 +52,7 @@ export function reportDeadHolder(
   const left = Math.ceil(Math.max(0, session.timeout - endedFor) / 1000);
   const age = Math.round(Math.max(0, Date.now() - stat.ctime) / 1000);
   const holds = target.noun === 'election' ? 'is led' : 'is held';
-  const what = `${target.noun} ${JSON.stringify(target.key)} ${isFirst ? holds : 'is requested before this one'}`;
+  const what = `${target.noun} ${quotedKey(target.key)} ${isFirst ? holds : 'is requested before this one'}`;
   const message = `${what} by process ${pid} of this host, which has ended; its znode is ${age} s old, and its session ends in at most ${left} s`;
   deadHolders.publish({ client, path, first, message });
   return message;

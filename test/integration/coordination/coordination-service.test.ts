@@ -5,6 +5,7 @@ import { Test } from '@nestjs/testing';
 import { describe, expect, vi } from 'vitest';
 import { ShuttingDownError } from 'nestjs-zookeeper';
 import { CoordinationModule, CoordinationService } from 'nestjs-zookeeper/coordination';
+import { encodeItems } from '../../../lib/coordination/recipes/internals/queue-items.js';
 import { eventually } from '../../support/eventually.js';
 import { Gate } from '../../support/gate.js';
 import { useApps } from '../../support/nest-apps.js';
@@ -65,6 +66,23 @@ describe('the methods of CoordinationService', () => {
     service.persistentNode('a');
     await eventually(() => expect(error).toHaveBeenCalledOnce());
     expect(error.mock.calls[0]![0]).toMatch(`persistent node ${path}: znode ${path} exists`);
+  });
+
+  it('log no part of an item that is not JSON', async () => {
+    const error = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+    const name = 'q\u202e';
+    const queue = service.queue(name);
+    await service.client.ensureContainers(queue.path);
+    const data = encodeItems({ items: [Buffer.from('geheim')], id: Buffer.alloc(16), attempts: 0 });
+    await service.client.create(`${queue.path}/queue-`, data, { mode: 'persistent-sequential' });
+    const consumer = queue.consume(() => {});
+    await eventually(() => expect(error).toHaveBeenCalledOnce());
+    const [line, stack] = error.mock.calls[0] as string[];
+    expect(line).toMatch(
+      /^queue "q\?": item queue-0+ of .* stays in the queue: Error: it is not JSON$/,
+    );
+    expect(stack).toMatch(/^Error: it is not JSON\n/);
+    await consumer.close();
   });
 
   it('refuse wrong arguments', async () => {

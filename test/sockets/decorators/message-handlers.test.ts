@@ -154,6 +154,8 @@ describe('a locked event handler', () => {
     expect(await logged('returned', 'goods')).toContain('failed with TIMEOUT for the key "goods"');
     expect(await logged('counted', '7')).toMatch(/^warn ZkExceptionFilter: .*"goods"/);
     await app.client.close();
+    const forged = await logged('returned', '7\u009b\u202e\u2028');
+    expect(forged).toContain('failed with SHUTTING_DOWN for the key "7???"');
     expect(await logged('returned', '7')).toContain('failed with SHUTTING_DOWN for the key "7"');
   });
 });

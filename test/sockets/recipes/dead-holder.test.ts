@@ -80,6 +80,14 @@ describe('a lock that a process of this host held when it was killed', () => {
     );
   });
 
+  it('is in the log without characters of its key that could forge a line', async () => {
+    const path = server.path('gold');
+    await killedHolder(options(path));
+    const locks = (await apps.start({}, { sessionTimeout })).get(LockService);
+    await failureOf(locks.acquire('gold\u009b\u202e\u2028', { path, wait: 0 }));
+    expect(warnings).toEqual([expect.stringContaining('lock "gold???" is held by process')]);
+  });
+
   it('is in the log for a semaphore', async () => {
     const namespace = server.path('shop');
     const path = `${namespace}/semaphores/pool`;

@@ -126,8 +126,17 @@ export const JSON_SERIALIZER: QueueSerializer<unknown> = {
     if (text === undefined) throw new BadOptionError('item', item, expected);
     return text;
   },
-  deserialize: (bytes) => JSON.parse(bytes.toString()) as unknown,
+  deserialize: parseJson,
 };
+
+/** @throws Error without the data, which may be secret: the message and the stack of a SyntaxError show a part of it */
+export function parseJson(data: Buffer): unknown {
+  try {
+    return JSON.parse(data.toString());
+  } catch {
+    throw new Error('it is not JSON');
+  }
+}
 
 /** Returns the bytes of an item. */
 export function serializeItem<T>(serializer: QueueSerializer<T>, item: T): Buffer {
