@@ -4,6 +4,7 @@ import { examine } from './doctor/doctor.js';
 import { showReport } from './doctor/report.js';
 import { readPositiveDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
+import { toJson } from './json.js';
 import { onStopSignal } from './signals.js';
 
 interface DoctorOptions extends ConnectionOptions {
@@ -36,7 +37,7 @@ async function runDoctor({ json, sessionTimeout, ...connection }: DoctorOptions)
     interrupted.abort(new Failure('interrupted', ExitCode.signal + signalNumber));
   });
   const report = await examine(options, interrupted.signal);
-  const text = json ? JSON.stringify(report) : showReport(report).join('\n');
+  const text = json ? toJson(report) : showReport(report).join('\n');
   process.stdout.write(`${text}\n`);
   process.exitCode = report.exitCode;
 }

@@ -1,3 +1,5 @@
+import { foreignText } from '../client/errors.js';
+
 /** Exit codes of the command line. `run` and `elect` otherwise exit with the code of their command. */
 export const ExitCode = {
   ok: 0,
@@ -29,7 +31,8 @@ export class Failure extends Error {
     message: string,
     readonly exitCode: number = ExitCode.failed,
   ) {
-    super(message);
+    // It may contain paths and names that other clients wrote.
+    super(foreignText(message, Infinity));
   }
 }
 

@@ -7,6 +7,7 @@ import { addConnectionOptions, clientOf, type ConnectionOptions } from './connec
 import { readDuration } from './durations.js';
 import { onStopSignal } from './signals.js';
 import { ExitCode, Failure } from './exit-codes.js';
+import { toJson } from './json.js';
 import {
   type LockState,
   MAX_DEPTH,
@@ -89,7 +90,7 @@ async function list(options: InspectOptions, kind: Kind): Promise<void> {
     await checkExists(client, read, options);
     const count = states.length;
     if (options.json) {
-      process.stdout.write(states.map((each) => `${JSON.stringify(each)}\n`).join(''));
+      process.stdout.write(states.map((each) => `${toJson(each)}\n`).join(''));
       if (count === 0) process.stderr.write(`nestjs-zookeeper: ${noneIn(read, kind)}\n`);
     } else if (count === 0) {
       process.stdout.write(`${noneIn(read, kind)}\n`);
@@ -135,7 +136,9 @@ async function revokeLock(subject: string, options: RevokeOptions): Promise<void
     }
     await Promise.all(asked.map((each) => revoke(client, each)));
     const paths = asked.map(({ path }) => path);
-    const text = json ? JSON.stringify(paths) : paths.map((path) => `asked ${path}`).join('\n');
+    const text = json
+      ? toJson(paths)
+      : paths.map((path) => `asked ${foreignText(path)}`).join('\n');
     process.stdout.write(`${text}\n`);
   });
 }

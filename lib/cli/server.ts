@@ -11,6 +11,7 @@ import { PROFILES, type EmbeddedServerKind } from '../embedded/profiles.js';
 import { ZooKeeperServer } from '../embedded/server.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure, UsageError } from './exit-codes.js';
+import { toJson } from './json.js';
 import { onStopSignal } from './signals.js';
 
 /** ZooKeeper's default for each address. On loopback all clients have one address, and there is no limit. */
@@ -94,7 +95,7 @@ async function runServer({ json, data: directory, ...options }: Options): Promis
     const port = await listen(server);
     const connectString = connectStringOf({ host, port });
     const started = json
-      ? JSON.stringify({ host, port, connectString, data: path })
+      ? toJson({ host, port, connectString, data: path })
       : `ZooKeeper protocol on ${host}:${port} — connectString: '${connectString}'
 ${nextStep(kind)} --zookeeper ${connectString}`;
     process.stdout.write(`${started}\n`);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ConnectionError, SessionExpiredError, type ZkClient } from '../client/index.js';
 import { EventLog, eventLine } from './events.js';
+import { toJson } from './json.js';
 import { type ListChildren, type Scan, scan, type ScanOptions } from './scan.js';
 import { tree, wrap } from './tree.js';
 
@@ -136,7 +137,7 @@ class EventOutput implements Output {
     const omissions = JSON.stringify([read.unreadable, read.truncated]);
     if (omissions !== this.omissions) this.warn(this.describe(read));
     this.omissions = omissions;
-    const lines = events.map((event) => (this.json ? JSON.stringify(event) : eventLine(event)));
+    const lines = events.map((event) => (this.json ? toJson(event) : eventLine(event)));
     // A slow reader delays the next read.
     if (lines.length > 0 && !process.stdout.write(`${lines.join('\n')}\n`)) {
       await once(process.stdout, 'drain', { signal });

@@ -34,6 +34,8 @@ afterEach(async () => {
 const connect = useClients(server);
 
 const HERE = `${hostname()} pid ${process.pid}`;
+/** A character that could change what a terminal shows. */
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}]/u;
 /** A client that alone can read its znodes. */
 const PRIVATE: Partial<ZkClientOptions> = {
   auth: [{ scheme: 'digest', user: 'ops', password: 'secret' }],
@@ -154,6 +156,28 @@ describe('locks', () => {
       waiters: Array.from({ length: 12 }, () => ({ ...member, details: {} })),
     });
     expect(second).toMatchObject({ key: 'c', recipe: 'read/write', holders: [{ mode: 'read' }] });
+  });
+
+  it('prints JSON whatever another client wrote, without characters that change what a terminal shows', async () => {
+    const path = server.path('hostile');
+    const client = await connect();
+    await client.ensureContainers(path);
+    const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
+    const name = 'a\u009b2J\u202e\u2028\u{e0041}';
+    const data = `{"host":"h","pid":1,"name":"${name}","data":${deep}}`;
+    await client.create(`${path}/\u202e-lock-`, data, { mode: 'ephemeral-sequential' });
+    const out = await outputOf('locks', '--path', path, '--json');
+    expect(out.trimEnd()).not.toMatch(HIDDEN);
+    const [holder] = (JSON.parse(out) as { holders: object[] }).holders;
+    expect(holder).toMatchObject({
+      path: `${path}/\u202e-lock-0000000000`,
+      details: { name },
+      problem: 'its data is left out, because it has more than 100 levels',
+    });
+    expect(await outputOf('revoke', path)).toBe(`asked ${path}/?-lock-0000000000\n`);
+    expect((await outputOf('revoke', path, '--json')).trimEnd()).not.toMatch(HIDDEN);
+    const { err } = await run('revoke', 'x\u009b\u202e');
+    expect(err).toBe('nestjs-zookeeper: nobody holds "x??" under /\n');
   });
 
   it('shows the first ten groups of waiters, and counts the others', async () => {

@@ -32,6 +32,19 @@ describe('watch', () => {
     );
   });
 
+  it('continues after a holder whose data is nested too deep for JSON', async () => {
+    const namespace = server.path('deep');
+    const path = `${namespace}/locks/gold`;
+    const client = await connect();
+    const { until } = await start(namespace, '--json');
+    await client.ensureContainers(path);
+    const data = `{"host":"h","pid":1,"data":${'['.repeat(200_000)}${']'.repeat(200_000)}}`;
+    await client.create(`${path}/a-lock-`, data, { mode: 'ephemeral-sequential' });
+    await until('more than 100 levels');
+    await new Mutex(client, `${namespace}/locks/silver`).acquire();
+    await until('"key":"silver"');
+  });
+
   it('ends at the first event after its reader has gone', async () => {
     const namespace = server.path('gone');
     const client = await connect();
