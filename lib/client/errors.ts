@@ -225,8 +225,8 @@ function shortened(text: string, quoted: (text: string) => string = String): str
   return `${quoted(`${text.slice(0, MAX_SHOWN)}…`)} (${text.length} characters)`;
 }
 
-export function isNoNode(error: unknown): boolean {
-  return error instanceof NodeError && error.code === 'NO_NODE';
+export function isCode(error: unknown, code: NodeErrorCode): boolean {
+  return error instanceof NodeError && error.code === code;
 }
 
 /** Also true for an error of another realm, such as those of Node's modules in Jest. */

@@ -1,4 +1,4 @@
-import { BadOptionError, foreignText, isNoNode } from '../client/errors.js';
+import { BadOptionError, foreignText, isCode } from '../client/errors.js';
 import type { Watch, ZkClient } from '../client/index.js';
 import { SharedCount } from './shared-count.js';
 
@@ -93,7 +93,7 @@ export class PermitLimit {
       }
       return typeof permits === 'number';
     } catch (error) {
-      if (!(error instanceof SyntaxError || isNoNode(error))) throw error;
+      if (!(error instanceof SyntaxError || isCode(error, 'NO_NODE'))) throw error;
       return false;
     }
   }

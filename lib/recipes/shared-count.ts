@@ -1,4 +1,4 @@
-import { BadOptionError, NodeError } from '../client/errors.js';
+import { BadOptionError, isCode } from '../client/errors.js';
 import type { Stat, Watch, ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
 import { RecipeConflictError } from './errors.js';
@@ -109,8 +109,4 @@ function encode(value: unknown): Uint8Array {
   const data = Buffer.alloc(BYTES);
   data.writeInt32BE(value as number);
   return data;
-}
-
-function isCode(error: unknown, code: NodeError['code']): boolean {
-  return error instanceof NodeError && error.code === code;
 }

@@ -28,7 +28,7 @@ export function checkTls(tls: unknown): TlsOptions {
   try {
     return { secureContext: createSecureContext(tls), ...tls };
   } catch (cause) {
-    // Some messages end with the value that Node received, which may be the passphrase.
+    // A message may end with the value of the passphrase.
     const why = (cause as Error).message.replace(/ Received .*/s, '');
     throw new BadOptionError('tls', withheld(tls), `TLS options that Node takes (${why})`);
   }

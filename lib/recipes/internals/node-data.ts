@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { BadOptionError } from '../../client/errors.js';
+import { BadOptionError, isCode } from '../../client/errors.js';
 import { NodeError, type Session, type Stat } from '../../client/index.js';
 import type { HolderDetails } from '../types.js';
 
@@ -110,7 +110,7 @@ export class NodeData {
     try {
       return await this.write(this.data);
     } catch (error) {
-      if (!(error instanceof NodeError && error.code === 'BAD_VERSION')) throw error;
+      if (!isCode(error, 'BAD_VERSION')) throw error;
     }
     const { data, stat } = await this.session.get(this.path);
     return this.session.set(this.path, data, stat.version);

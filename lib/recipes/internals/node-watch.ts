@@ -1,4 +1,4 @@
-import { isNoNode } from '../../client/errors.js';
+import { isCode } from '../../client/errors.js';
 import { ConnectionError, type Watch, type ZkClient } from '../../client/index.js';
 import { REVOKE_MESSAGE } from './node-data.js';
 import type { QueuePosition } from './queue.js';
@@ -34,7 +34,7 @@ export class NodeWatch {
       try {
         await this.changeOf(node);
       } catch (error) {
-        if (isNoNode(error)) {
+        if (isCode(error, 'NO_NODE')) {
           if (!this.stopped) this.events.deleted(node);
           return;
         }

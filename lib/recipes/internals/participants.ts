@@ -1,4 +1,4 @@
-import { isNoNode } from '../../client/errors.js';
+import { isCode } from '../../client/errors.js';
 import type { Stat, ZkClient } from '../../client/index.js';
 import { checkRecord } from '../../client/validation.js';
 import type { Participant } from '../types.js';
@@ -19,7 +19,7 @@ export async function childrenOf(client: ZkClient, path: string): Promise<readon
   try {
     return (await client.children(path)).children;
   } catch (error) {
-    if (isNoNode(error)) return [];
+    if (isCode(error, 'NO_NODE')) return [];
     throw error;
   }
 }
@@ -69,7 +69,7 @@ async function readNode(
   try {
     return await client.get(path);
   } catch (error) {
-    if (isNoNode(error)) return undefined;
+    if (isCode(error, 'NO_NODE')) return undefined;
     throw error;
   }
 }
@@ -156,6 +156,6 @@ export async function revoke(
   try {
     await client.set(participant.path, REVOKE_MESSAGE);
   } catch (error) {
-    if (!isNoNode(error)) throw error;
+    if (!isCode(error, 'NO_NODE')) throw error;
   }
 }

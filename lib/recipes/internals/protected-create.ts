@@ -1,7 +1,7 @@
 import { abortable } from '../../client/sleep.js';
 import { randomUUID } from 'node:crypto';
 import { ConnectionError, type Session, type Stat, type ZkClient } from '../../client/index.js';
-import { isNoNode } from '../../client/errors.js';
+import { isCode } from '../../client/errors.js';
 import { retryRead, stateChange, assertSameSession } from './session-retry.js';
 
 export interface Listing {
@@ -77,7 +77,7 @@ export async function protectedCreates(
         } catch (error) {
           if (error instanceof ConnectionError && error.maybeApplied) lost.push(id);
           else if (error instanceof ConnectionError) unsent = true;
-          else if (isNoNode(error)) noParent = true;
+          else if (isCode(error, 'NO_NODE')) noParent = true;
           else failure ??= error;
         }
       };
@@ -130,7 +130,7 @@ async function find(
       else found.set(id, name);
     }
   } catch (error) {
-    if (!isNoNode(error)) throw error;
+    if (!isCode(error, 'NO_NODE')) throw error;
   }
   return found;
 }

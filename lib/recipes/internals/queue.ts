@@ -5,7 +5,7 @@ import {
   type Stat,
   type ZkClient,
 } from '../../client/index.js';
-import { isNoNode } from '../../client/errors.js';
+import { isCode } from '../../client/errors.js';
 import { connectedSession } from '../../client/zk-client.js';
 import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
@@ -275,7 +275,7 @@ async function listAfterChange(
       watch.remove();
     }
   } catch (error) {
-    if (!isNoNode(error)) throw error;
+    if (!isCode(error, 'NO_NODE')) throw error;
   }
   return list();
 }
