@@ -6,6 +6,7 @@ import {
   ProtocolError,
   Writer,
 } from '../../../lib/protocol/index.js';
+import { memoryInUse } from '../../support/memory.js';
 
 const framesIn = (splitter: FrameSplitter): string[] => {
   const frames: string[] = [];
@@ -60,5 +61,18 @@ describe('The frame splitter', () => {
       refusing.push(lengthOnly(length));
       expect(() => refusing.next()).toThrow(ProtocolError);
     }
+  });
+
+  test('needs little memory for a frame that arrives in chunks of one byte', () => {
+    const frame = Buffer.from(Array.from({ length: 100_000 }, (_, i) => i));
+    const splitter = new FrameSplitter();
+    splitter.push(lengthOnly(frame.length));
+    const before = memoryInUse();
+    for (let i = 0; i < frame.length; i++) {
+      if (splitter.next()) throw new Error(`a frame after ${i} bytes`);
+      splitter.push(frame.subarray(i, i + 1));
+    }
+    expect(memoryInUse() - before).toBeLessThan(10 * frame.length);
+    expect(splitter.next()?.equals(frame)).toBe(true);
   });
 });
