@@ -65,10 +65,14 @@ export abstract class ManagedSession {
   /** Why the session cannot be trusted: `#end`, or a suspended connection under the policy `'standard'`. */
   #doubt: CoordinationError | undefined;
 
-  /** @param chroot empty, or an absolute path */
+  /**
+   * @param chroot empty, or an absolute path
+   * @param requestedTimeout the option `sessionTimeout`, milliseconds
+   */
   constructor(
     protected readonly chroot: string,
     private readonly policy: ConnectionPolicy,
+    private readonly requestedTimeout: number,
     private readonly observer: SessionObserver,
   ) {}
 
@@ -240,7 +244,8 @@ export abstract class ManagedSession {
   #adopt(transport: Transport): void {
     this.#transport = transport;
     this.#doubt = this.#end;
-    this.#keepAlive.start(transport.timeout);
+    // A server that grants more than was requested is noticed as early as one that grants what was requested.
+    this.#keepAlive.start(Math.min(transport.timeout, this.requestedTimeout));
     // First the deletes: they must precede any create that the reconnection permits, and any read that a
     // fired watch causes.
     this.deletes.sendAll(transport);

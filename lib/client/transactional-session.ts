@@ -18,6 +18,7 @@ export interface SessionSettings {
   /** Empty, or an absolute path. */
   readonly chroot: string;
   readonly policy: ConnectionPolicy;
+  readonly sessionTimeout: number;
   /** The ACL of the znodes that the session creates. Default: open. */
   readonly acl?: readonly Acl[] | undefined;
   /** Sends the transactions if the transport cannot. */
@@ -30,7 +31,7 @@ export abstract class TransactionalSession extends ManagedSession {
   readonly #settings: SessionSettings;
 
   constructor(settings: SessionSettings, observer: SessionObserver) {
-    super(settings.chroot, settings.policy, observer);
+    super(settings.chroot, settings.policy, settings.sessionTimeout, observer);
     this.#settings = settings;
   }
 

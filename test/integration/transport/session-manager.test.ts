@@ -276,6 +276,26 @@ describe('a lost connection', () => {
   });
 });
 
+describe('a server that does not reply', () => {
+  it('is left after three eighths of the requested session timeout, although it granted more', async () => {
+    const sessionTimeout = 8000;
+    const granted = 2 ** 31 - 1;
+    const { keeper, transports, until } = keep(
+      (request, attempt) => new FakeTransport(request, `a${attempt}`, granted, ALL),
+      { sessionTimeout },
+    );
+    await keeper.start();
+    const startedAt = Date.now();
+    const changes: number[] = [];
+    keeper.connection.listen(() => changes.push(Date.now() - startedAt));
+    transports[0].answers.sync = undefined;
+    await until('RECONNECTED');
+    expect(changes[0]).toBeLessThanOrEqual((sessionTimeout * 3) / 8);
+    expect(transports[0].ended).toBe('destroyed');
+    expect((await keeper.session()).timeout).toBe(granted);
+  });
+});
+
 describe('the deadline of a session', () => {
   afterEach(() => void vi.restoreAllMocks());
 
