@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import {
   ConnectionError,
@@ -273,6 +274,49 @@ describe('a lost connection', () => {
     expect(await warned).toMatchObject([{ message: 'a policy failed' }]);
     await until('RECONNECTED');
     expect(calls).toBe(1);
+  });
+});
+
+describe('the sixth connection in a row that breaks soon counts as a failed attempt', () => {
+  const retry = { type: 'fixed', delay: 500, maxRetries: 1000 };
+
+  it('if the server drops each connection', async () => {
+    const { keeper, requests } = keep(
+      (request) => {
+        setTimeout(() => request.listener.onDown('disconnected'), 5);
+        return new FakeTransport(request, 'a', TIMEOUT, ALL);
+      },
+      { retry },
+    );
+    await keeper.start();
+    await sleep(4000);
+    expect(requests.length).toBeGreaterThanOrEqual(12);
+    expect(requests.length).toBeLessThanOrEqual(14);
+  });
+
+  it('if the server grants a session timeout of 1 ms', async () => {
+    const { keeper, requests } = keep(
+      (request, attempt) => new FakeTransport(request, `a${attempt}`, 1, ALL),
+      { retry },
+    );
+    await keeper.start().catch(() => {});
+    await sleep(4000);
+    const sessions = requests.filter(({ credentials }) => !credentials);
+    expect(sessions.length).toBeGreaterThanOrEqual(12);
+    expect(sessions.length).toBeLessThanOrEqual(14);
+  });
+
+  it('but not after it has been of use for a while', async () => {
+    const { keeper, requests } = keep(
+      (request) => {
+        setTimeout(() => request.listener.onDown('disconnected'), 1005);
+        return new FakeTransport(request, 'a', TIMEOUT, ALL);
+      },
+      { retry },
+    );
+    await keeper.start();
+    await sleep(10_100);
+    expect(requests).toHaveLength(11);
   });
 });
 
