@@ -65,10 +65,7 @@ export abstract class ManagedSession {
   /** Why the session cannot be trusted: `#end`, or a suspended connection under the policy `'standard'`. */
   #doubt: CoordinationError | undefined;
 
-  /**
-   * @param chroot empty, or an absolute path
-   * @param requestedTimeout the option `sessionTimeout`, milliseconds
-   */
+  /** @param chroot empty, or an absolute path */
   constructor(
     protected readonly chroot: string,
     private readonly policy: ConnectionPolicy,
@@ -244,7 +241,7 @@ export abstract class ManagedSession {
   #adopt(transport: Transport): void {
     this.#transport = transport;
     this.#doubt = this.#end;
-    // A server that grants more than was requested is noticed as early as one that grants what was requested.
+    // A server that grants a long timeout could otherwise stall for as long.
     this.#keepAlive.start(Math.min(transport.timeout, this.requestedTimeout));
     // First the deletes: they must precede any create that the reconnection permits, and any read that a
     // fired watch causes.

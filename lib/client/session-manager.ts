@@ -22,10 +22,10 @@ const MIN_PAUSE = 10;
 const MAX_PAUSE = 5000;
 /** The pause after the retry policy has given up, milliseconds: the client still reconnects. */
 const PAUSE_AFTER_POLICY = 1000;
-/** A connection is short if it breaks sooner, milliseconds. */
+/** A connection that breaks sooner is short, milliseconds. */
 const MIN_USE = 1000;
-/** After so many short connections in a row, each further one counts as a failed attempt to connect. */
-const SHORT_CONNECTIONS = 5;
+/** The number of short connections in a row after which each further one counts as a failed attempt. */
+const MAX_SHORT = 5;
 /** How long close() waits for a server that does not reply, milliseconds. */
 const ANSWER_LIMIT = 1000;
 /** How long the client tries to close an orphan session, milliseconds. */
@@ -183,19 +183,21 @@ export class SessionManager {
 
   async #keep(session: LiveSession): Promise<void> {
     let since = instant();
-    for (let attempt = 1 - SHORT_CONNECTIONS; !this.stopping.aborted; attempt++) {
+    for (let attempt = 1 - MAX_SHORT; !this.stopping.aborted; attempt++) {
       const attachedAt = instant();
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
         if (!session.alive || !session.connected) resolve();
       });
-      if (elapsed(attachedAt) >= MIN_USE) [attempt, since] = [1 - SHORT_CONNECTIONS, instant()];
+      if (elapsed(attachedAt) >= MIN_USE) [attempt, since] = [1 - MAX_SHORT, instant()];
       try {
         if (attempt > 0) {
           // Short while leases may be held.
           const limit = session.alive ? Math.max(1000, session.timeout) / 10 : MAX_PAUSE;
-          const pause = Math.min(this.#pause(attempt, since), limit);
-          await sleep(pause, { signals: [this.stopping], ref: true });
+          await sleep(Math.min(this.#pause(attempt, since), limit), {
+            signals: [this.stopping],
+            ref: true,
+          });
         }
         if (session.alive && !session.connected) await this.#reattach(session);
         if (!session.alive) session = await this.#establish();
