@@ -1,4 +1,3 @@
-import { SessionExpiredError } from '../client/errors.js';
 import type { Session, Watch, ZkClient } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
 import { deadHolders } from './diagnostics.js';
@@ -9,7 +8,7 @@ import { inOrder, lastBefore, type QueueNode, queueOf } from './internals/node-n
 import { Ownership } from './internals/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from './internals/protected-create.js';
-import { type QueuePosition, waitInQueue } from './internals/queue.js';
+import { type QueuePosition, retryAcrossSessions, waitInQueue } from './internals/queue.js';
 import { assertSameSession, retryRead } from './internals/session-retry.js';
 import type { Waiter, Wanted } from './internals/waiter.js';
 
@@ -59,19 +58,15 @@ export class PermitAcquisition {
 
   /** Resolves to the lease znodes of `count` permits. */
   async acquire(request: PermitRequest): Promise<QueuePosition> {
-    const { signal } = request;
     await this.checkForeignNodes();
-    for (;;) {
+    return retryAcrossSessions(this.client, request.signal, async () => {
       const mutex = await this.acquireMutex(request);
       try {
-        const position = await this.acquireInTurn(mutex, request);
-        if (position) return position;
-      } catch (error) {
-        if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
+        return await this.acquireInTurn(mutex, request);
       } finally {
         mutex.release();
       }
-    }
+    });
   }
 
   /** Whether other requests than our own wait for the mutex. */

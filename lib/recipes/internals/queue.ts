@@ -6,6 +6,7 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 import { isCode } from '../../client/errors.js';
+import { sleep } from '../../client/sleep.js';
 import { connectedSession } from '../../client/zk-client.js';
 import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
@@ -135,9 +136,12 @@ export function waitInQueue(
   return retryAcrossSessions(client, options.signal, attempt, firstAttempt?.sent.session);
 }
 
+/** Milliseconds between two attempts. */
+const MAX_PAUSE = 1000;
+
 /**
  * Repeats `attempt` until it resolves to a value: in the next session after a session has ended, and in the same one
- * after `undefined`.
+ * after `undefined`. It pauses before the second and later repetitions: a broken server may never list our znode.
  *
  * @param firstSession where to begin; default: the current session
  * @throws what `signal` or `attempt` throws, other than SessionExpiredError
@@ -148,7 +152,7 @@ export async function retryAcrossSessions<T>(
   attempt: (session: Session) => Promise<T | undefined>,
   firstSession?: Session,
 ): Promise<T> {
-  for (let next = firstSession; ; next = undefined) {
+  for (let next = firstSession, pause = 0; ; next = undefined) {
     const session = next ?? (await client.session({ signal }));
     try {
       const result = await attempt(session);
@@ -156,6 +160,9 @@ export async function retryAcrossSessions<T>(
     } catch (error) {
       if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
     }
+    const until = (wake: () => void) => session.onLost(wake);
+    if (pause > 0) await sleep(pause, { signals: [signal], until });
+    pause = Math.min(MAX_PAUSE, 2 * pause + 10);
   }
 }
 

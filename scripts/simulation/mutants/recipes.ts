@@ -80,9 +80,9 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/permit-acquisition.ts',
-        search: 'const position = await this.acquireInTurn(mutex, request);',
+        search: 'return await this.acquireInTurn(mutex, request);',
         replace: `mutex.release();
-        const position = await this.acquireInTurn(mutex, request);`,
+        return await this.acquireInTurn(mutex, request);`,
       },
     ],
   },

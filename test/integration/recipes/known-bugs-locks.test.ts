@@ -241,6 +241,34 @@ describe('mutex', () => {
     await untilNothingLeft(server, client, path);
   });
 
+  it('pauses between its creates if the listings never contain its node', async () => {
+    await client.ensureContainers(path);
+    const session = (await client.session()) as LiveSession;
+    const { create, children, createAndList } = session;
+    let creates = 0;
+    vi.spyOn(session, 'create').mockImplementation((...args) => {
+      creates++;
+      return create.apply(session, args);
+    });
+    vi.spyOn(session, 'children').mockImplementation((async (
+      ...args: Parameters<typeof children>
+    ) => ({
+      ...(await children.apply(session, args)),
+      children: [] as string[],
+    })) as typeof children);
+    vi.spyOn(session, 'createAndList').mockImplementation((parent, name, data, done) =>
+      createAndList.call(session, parent, name, data, (error, created, listed) =>
+        done(error, created, { ...listed!, children: [] }),
+      ),
+    );
+    const acquiring = new Mutex(client, path).acquire({ wait: 3000 });
+    await expect(acquiring).rejects.toBeInstanceOf(LockTimeoutError);
+    expect(creates).toBeGreaterThanOrEqual(5);
+    expect(creates).toBeLessThanOrEqual(20);
+    vi.restoreAllMocks();
+    await untilNothingLeft(server, client, path);
+  });
+
   it('CURATOR-107: leaves no watch on a node that was deleted before it was watched', async () => {
     const lease = await new Mutex(client, path).acquire();
     const session = (await other.session()) as LiveSession;
