@@ -20,14 +20,14 @@ const BUDGET = { packed: 620_000, unpacked: 3_350_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 540_000,
-  './recipes': 402_000,
+  './recipes': 410_000,
   './coordination': 740_000,
-  './coordination/recipes': 553_000,
+  './coordination/recipes': 560_000,
   './embedded': 40_000,
   './testing': 710_000,
-  './teaching': 357_000,
+  './teaching': 362_000,
   './opentelemetry': 34_000,
-  './terminus': 446_000,
+  './terminus': 450_000,
   './schedule': 500_000,
 };
 
