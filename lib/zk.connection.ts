@@ -136,6 +136,8 @@ export class ZkConnection
    */
   beforeApplicationShutdown(): void {
     this.tracker.refuse();
+    // The application may be closed twice.
+    if (this.shutdownTimers.length > 0) return;
     const { shutdownTimeout } = this.settings;
     const remind = () => this.warnOfHeld(`the shutdown waits at most ${shutdownTimeout} ms for`);
     // The next hook rejects with the error of `stop`.

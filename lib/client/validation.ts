@@ -1,5 +1,5 @@
 import { isUint8Array } from 'node:util/types';
-import { BadOptionError } from './errors.js';
+import { BadOptionError, textOf } from './errors.js';
 import type { CreateMode } from './types.js';
 
 // These checks also protect the native client: it aborts the process on a Symbol or BigInt in place of a
@@ -140,6 +140,11 @@ export function withheld(value: unknown): string {
   return `<${typeof value}>`;
 }
 
+/** Returns a value for a message. A text with an '@' may be a connect string with a password. */
+export function withoutPassword(value: unknown): unknown {
+  return textOf(value).includes('@') ? withheld(value) : value;
+}
+
 /** Checks a duration that a timer can have. */
 export function checkMilliseconds(value: unknown, option: string, min = 1): number {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < min || value > INT32_MAX) {
@@ -160,9 +165,11 @@ export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | u
  */
 export function checkOptions<T>(options: T, known: readonly string[], what = 'options'): T {
   if (!isRecord(options)) {
-    // A text may be a connect string with a password.
-    const value = typeof options === 'string' ? withheld(options) : options;
-    throw new BadOptionError(what, value, `an object of the options ${known.join(', ')}`);
+    throw new BadOptionError(
+      what,
+      withoutPassword(options),
+      `an object of the options ${known.join(', ')}`,
+    );
   }
   for (const name of Object.keys(options)) {
     if (known.includes(name)) continue;

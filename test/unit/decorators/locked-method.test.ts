@@ -126,7 +126,7 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     [[''], /key.*Goods\.deduct.*""/],
     [['a\0'], /key.*Goods\.deduct/],
     [[], /key.*Goods\.deduct.*undefined/],
-    [[[]], /key.*Goods\.deduct.*at least one/],
+    [[[]], /key.*Goods\.deduct.*1 to 100 keys/],
     [[['a', 'a']], /key.*Goods\.deduct.*"a" appears twice/],
     [[['a', 'b'], { path: '/x' }], /path.*Goods\.deduct.*list/],
     [['k', { wait: -1 }], /wait.*Goods\.deduct.*-1/],
