@@ -25,7 +25,7 @@ const PARTS: readonly NightlyPart[] = [
   { name: 'explore', command: 'npm run explore' },
   {
     name: 'explore-pairs',
-    command: 'npm run explore -- --pairs --scenario mutex,handover --minutes 120',
+    command: 'npm run explore -- --pairs --scenario "mutex,handover,read/write lock" --minutes 240',
   },
   { name: 'mutants', command: 'npm run simulate -- --mutants' },
   ...(['wire', 'native'] as const).map((transport) => ({

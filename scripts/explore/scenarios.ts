@@ -4,7 +4,7 @@ import { checkWrites, write, type Writes } from '../simulation/guarded-writes.js
 import type { LeaseRecord, Mode, RequestedLock } from '../simulation/history.js';
 import { CacheCheck, checkCacheError, checkCaches, TREE } from '../simulation/cache.js';
 import { checkBarrier, connectMember, Visits } from '../simulation/barrier.js';
-import { connect, followSession, ROOT } from '../simulation/jobs.js';
+import { connect, ROOT } from '../simulation/jobs.js';
 import { connectApplication } from '../simulation/nest-jobs.js';
 import { checkPartitions, startMember } from '../simulation/partitions.js';
 import { checkEnd, checkLeft, checkSettled, recordUnexpected } from '../simulation/properties.js';
@@ -217,7 +217,6 @@ function locks(work: Readonly<Record<string, Work>>, check = checkLocks): () => 
   return () => ({
     async start(context) {
       const client = await connect(context);
-      followSession(client, context);
       const caller = new Caller(context, client);
       let leave: () => Promise<void> = async () => {};
       return {
@@ -1004,7 +1003,6 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     run: () => ({
       async start(context) {
         const client = await connect(context);
-        followSession(client, context);
         const checks: CacheCheck[] = [];
         return {
           ...{ client, checks, finished: Promise.resolve() },

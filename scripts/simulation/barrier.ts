@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, Incarnation } from './history.js';
-import { connect, followSession, ROOT } from './jobs.js';
+import { connect, ROOT } from './jobs.js';
 import { checkLeft, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
@@ -223,7 +223,6 @@ async function startMember(visits: Visits, context: JobContext): Promise<Barrier
 export async function connectMember(visits: Visits, context: JobContext) {
   const { DistributedDoubleBarrier } = context.library.coordination;
   const client = await connect(context);
-  followSession(client, context);
   let barrier: DistributedDoubleBarrier | undefined;
   const visit = (members: number, options?: VisitOptions) => {
     barrier ??= new DistributedDoubleBarrier(client, PATH, members);

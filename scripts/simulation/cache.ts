@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History } from './history.js';
-import { connect, followSession, ROOT } from './jobs.js';
+import { connect, ROOT } from './jobs.js';
 import { checkLeft, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
@@ -114,7 +114,6 @@ export const runCache: RunSeed = (library, options) =>
 async function startCaches(context: JobContext): Promise<CacheProgram> {
   const { acceptsWork, incarnation, random, world } = context;
   const client = await connect(context);
-  followSession(client, context);
   // With another watch on the root, the caches cannot set a recursive one and use plain watches.
   const taken = random.chance(0.4) ? await watchRoot(client, context) : undefined;
   const open = () => new CacheCheck(client, context, random.chance(0.2));

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, Incarnation } from './history.js';
-import { connect, followSession, ROOT } from './jobs.js';
+import { connect, ROOT } from './jobs.js';
 import { checkLeft } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
@@ -65,7 +65,6 @@ export const runCounter: RunSeed = (library, options) => {
 async function startCallers(changes: Change[], context: JobContext): Promise<Program> {
   const { acceptsWork, library, random } = context;
   const client = await connect(context);
-  followSession(client, context);
   const options: DistributedAtomicLongOptions = { lockPath: LOCK_PATH };
   if (random.chance(0.5)) options.retry = { type: 'fixed', delay: 1, maxRetries: 1 };
   const counter = new library.coordination.DistributedAtomicLong(client, PATH, options);

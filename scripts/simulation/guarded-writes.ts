@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History } from './history.js';
-import { connect, followSession, ROOT } from './jobs.js';
+import { connect, ROOT } from './jobs.js';
 import { checkLeft, checkSettled, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { MAX_LINGER, type Setting, withoutNest } from './setting.js';
@@ -54,7 +54,6 @@ export const runGuardedWrites: RunSeed = (library, options) => {
 
 async function startWriters(writes: Writes, context: JobContext): Promise<Program> {
   const client = await connect(context);
-  followSession(client, context);
   const { acceptsWork, library, random } = context;
   const mutex = new library.recipes.Mutex(client, `${ROOT}/${KEY}`, { key: KEY });
   const loop = async () => {

@@ -38,7 +38,6 @@ const BURST_CALLERS = [10, 80] as const;
 /** Starts the jobs of a process that uses the recipes directly. */
 export async function startJobs(context: JobContext): Promise<Program> {
   const client = await connect(context);
-  followSession(client, context);
   const jobs = new Jobs(context, client);
   return jobs.start();
 }
@@ -46,7 +45,6 @@ export async function startJobs(context: JobContext): Promise<Program> {
 /** Starts a process that leads an election for as long as it can, and only reads meanwhile. */
 export async function startReader(context: JobContext): Promise<Program> {
   const client = await connect(context);
-  followSession(client, context);
   return new Jobs(context, client).startReader();
 }
 
@@ -63,22 +61,23 @@ export function followSession(
   });
 }
 
-/** Connects a client. Retries, because a process may start while no server is available. */
-export async function connect({
-  process,
-  setting,
-  library,
-  acceptsWork,
-}: JobContext): Promise<ZkClient> {
+/**
+ * Connects a client, and follows its session. Retries, because a process may start while no server is available. To be
+ * called in the process of the client.
+ */
+export async function connect(context: JobContext): Promise<ZkClient> {
+  const { process, setting, library, acceptsWork } = context;
   for (;;) {
     try {
-      return await process.client({
+      const client = await process.client({
         ...serverOptions(setting),
         sessionTimeout: setting.sessionTimeout,
         connectTimeout: setting.sessionTimeout / 4,
         policy: setting.policy,
         retry: { type: 'fixed', delay: 50, maxRetries: setting.maxRetries ?? 40 },
       });
+      followSession(client, context);
+      return client;
     } catch (error) {
       if (!(error instanceof library.recipes.ConnectionError) || !acceptsWork()) throw error;
     }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History, LeaseRecord } from './history.js';
-import { connect, followSession, ROOT } from './jobs.js';
+import { connect, ROOT } from './jobs.js';
 import { checkLeft, checkSettled, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
@@ -85,7 +85,6 @@ export async function startMember(
 ) {
   const { library } = context;
   const client = await connect(context);
-  followSession(client, context);
   let partitioner: Partitioner | undefined;
   const join = () => {
     const path = `${ROOT}/${GROUP}`;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { History } from './history.js';
-import { connect, followSession, ROOT } from './jobs.js';
+import { connect, ROOT } from './jobs.js';
 import { checkLeft, checkSettled, recordUnexpected } from './properties.js';
 import { runWorkload } from './run-seed.js';
 import { type Setting, withoutNest } from './setting.js';
@@ -217,7 +217,6 @@ export async function connectQueues(items: Items, context: JobContext, maxItems:
   const { DistributedPriorityQueue, DistributedQueue, JSON_SERIALIZER } =
     context.library.coordination;
   const client = await connect(context);
-  followSession(client, context);
   const options = { serializer: JSON_SERIALIZER as never, maxItems };
   const fifo: DistributedQueue = new DistributedQueue(client, PATH, options);
   const byPriority: DistributedPriorityQueue = new DistributedPriorityQueue(client, PATH, options);
