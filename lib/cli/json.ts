@@ -3,7 +3,7 @@
  * escaped: control characters, invisible ones and line separators.
  */
 export function toJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[\p{C}\p{Zl}\p{Zp}]/gu, escaped);
+  return JSON.stringify(value).replace(/[\p{C}\p{Zl}\p{Zp}\p{DI}]/gu, escaped);
 }
 
 /** A character beyond U+FFFF has two code units. */

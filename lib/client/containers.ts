@@ -11,7 +11,8 @@ const MAX_REAPED = 16;
  *
  * @param path with the chroot, which may be missing too
  * @param mode of the znode itself; its parents are containers
- * @param kept a znode that is persistent in any case
+ * @param kept a znode that is persistent in any case, as are the parents directly below it: while it has a child, nobody
+ *   can delete it
  */
 export async function ensureContainers(
   session: LiveSession,
@@ -31,9 +32,14 @@ export async function ensureContainers(
       if (code !== 'NO_NODE') throw error;
     }
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
-    const parent = path.slice(0, path.lastIndexOf('/')) || '/';
-    await ensureContainers(session, parent, 'container', kept);
+    const parent = parentOf(path);
+    const parentMode = parentOf(parent) === kept ? 'persistent' : 'container';
+    await ensureContainers(session, parent, parentMode, kept);
   }
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/')) || '/';
 }
 
 /** Checks the options, and returns the mode of the znode itself. */

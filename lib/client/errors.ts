@@ -253,7 +253,7 @@ export function textOf(thrown: unknown): string {
 export function foreignText(value: unknown, limit = MAX_SHOWN): string {
   const text = textOf(value);
   return (text.length > limit ? `${text.slice(0, limit)}…` : text).replace(
-    /[\p{C}\p{Zl}\p{Zp}]/gu,
+    /[\p{C}\p{Zl}\p{Zp}\p{DI}]/gu,
     (character) => (character === '\n' ? ' ' : '?'),
   );
 }

@@ -140,9 +140,9 @@ export function withheld(value: unknown): string {
   return `<${typeof value}>`;
 }
 
-/** Returns a value for a message. A text with an '@' may be a connect string with a password. */
+/** Returns a value for a message. A text with an '@' or `digest:` may have a password. */
 export function withoutPassword(value: unknown): unknown {
-  return textOf(value).includes('@') ? withheld(value) : value;
+  return /@|digest:/.test(textOf(value)) ? withheld(value) : value;
 }
 
 /** Checks a duration that a timer can have. */

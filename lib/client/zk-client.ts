@@ -282,14 +282,15 @@ export class ZkClient {
 
   /**
    * Creates a znode and its missing parents as containers, which ZooKeeper deletes some time after their last child was
-   * deleted; with `persistent`, the znode itself is persistent. With the option `acl`, the namespace is persistent too:
-   * otherwise another client could create it when it has been deleted, with an ACL of its own. Curator's ensureContainers.
+   * deleted; with `persistent`, the znode itself is persistent. With the option `acl`, the namespace and the parents directly
+   * below it are persistent too: otherwise another client could create them when they have been deleted, with an ACL of its
+   * own. Curator's ensureContainers.
    */
   async ensureContainers(path: string, options: { persistent?: boolean } = {}): Promise<void> {
     const mode = leafMode(options);
     const { acl, chroot, namespace } = this.#options;
     const full = checkRequest(chroot, path);
-    const kept = acl && chroot + namespace;
+    const kept = acl && (chroot + namespace || undefined);
     return this.#read((session) => ensureContainers(session, full, mode, kept));
   }
 

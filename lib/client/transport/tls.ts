@@ -25,6 +25,10 @@ export function checkTls(tls: unknown): TlsOptions {
     if (name in tls)
       throw new BadOptionError(`tls.${name}`, withheld(tls[name]), 'left to connectString');
   }
+  const { servername } = tls;
+  if (servername !== undefined && typeof servername !== 'string') {
+    throw new BadOptionError('tls.servername', withheld(servername), 'the name of a host');
+  }
   try {
     return { secureContext: createSecureContext(tls), ...tls };
   } catch (cause) {

@@ -1,4 +1,4 @@
-import { isCode } from '../../client/errors.js';
+import { BadOptionError, isCode } from '../../client/errors.js';
 import type { Stat, ZkClient } from '../../client/index.js';
 import { checkRecord } from '../../client/validation.js';
 import type { Participant } from '../types.js';
@@ -145,7 +145,7 @@ export async function readCandidates(
  * Asks a participant to release its lock, by replacing the data of its znode (Curator's Revoker). The holder is notified
  * and decides itself. Does nothing if the znode is gone.
  *
- * @throws NotAuthorizedError, ConnectionError, SessionExpiredError
+ * @throws BadOptionError if the path is not that of a participant; NotAuthorizedError, ConnectionError, SessionExpiredError
  * @publicApi
  */
 export async function revoke(
@@ -153,8 +153,15 @@ export async function revoke(
   participant: Pick<Participant, 'path'>,
 ): Promise<void> {
   checkRecord(participant);
+  const { path } = participant;
+  const stat = await client.exists(path);
+  if (!stat) return;
+  // The argument may come from a request.
+  if (stat.ephemeralOwner === '0' || !/\d{10}$/.test(path)) {
+    throw new BadOptionError('participant.path', path, 'the path of the znode of a participant');
+  }
   try {
-    await client.set(participant.path, REVOKE_MESSAGE);
+    await client.set(path, REVOKE_MESSAGE);
   } catch (error) {
     if (!isCode(error, 'NO_NODE')) throw error;
   }

@@ -176,14 +176,16 @@ describe('ensureContainers', () => {
   const auth = [{ scheme: 'digest' as const, user: 'shop', password: 'secret' }];
   const acl = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
 
-  it('keeps an empty namespace with an ACL, so that no other client can create it', async () => {
+  it('keeps a namespace with an ACL, so that no other client can create or delete it', async () => {
     const namespace = zk.path('kept');
     const owner = await connect({ namespace, auth, acl });
+    const stranger = await connect();
     const path = `${namespace}/locks/a`;
     await owner.ensureContainers(path);
     await owner.delete(await owner.create(`${path}/child`));
-    await expect.poll(() => owner.exists(`${namespace}/locks`)).toBeUndefined();
-    expect(await owner.exists(namespace)).toBeDefined();
+    await expect.poll(() => owner.exists(path)).toBeUndefined();
+    expect(await owner.exists(`${namespace}/locks`)).toBeDefined();
+    await expect(stranger.delete(namespace)).rejects.toMatchObject({ code: 'NOT_EMPTY' });
   });
 
   it('sets the ACL on each directory that it creates, and on no existing one', async () => {

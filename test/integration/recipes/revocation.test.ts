@@ -71,6 +71,17 @@ describe('a revocation request', () => {
     await lease.release();
   });
 
+  it('of a znode that is no participant is refused, and changes nothing', async () => {
+    const plain = await client.create(`${server.path('plain')}-0000000001`, 'data');
+    const member = await client.create(server.path('member'), 'data', { mode: 'ephemeral' });
+    for (const each of [plain, member]) {
+      await expect(revoke(other, { path: each })).rejects.toMatchObject({
+        option: 'participant.path',
+      });
+      expect((await client.get(each)).data.toString()).toBe('data');
+    }
+  });
+
   it('of a participant that has left is not an error', async () => {
     const lease = await new Mutex(client, path).acquire();
     const [holder] = await new Mutex(other, path).participants();

@@ -170,6 +170,7 @@ describe('the options of a client', () => {
     ['connectString', `zk://shop:${SECRET}@zk1`],
     ['connectString', `shop:s3/${SECRET}//@zk1`],
     ['connectString', [`shop:${SECRET}@zk1`]],
+    ['connectString', DIGEST],
     ['auth', DIGEST],
     ['auth[0]', [DIGEST]],
     ['auth[0].scheme', [{ scheme: DIGEST }]],
@@ -187,6 +188,7 @@ describe('the options of a client', () => {
     ['tls', { key: KEY, passphrase: SECRET }],
     ['tls', { key: KEY, passphrase: SECRET_NUMBER }],
     ['tls.host', { host: SECRET }],
+    ['tls.servername', { servername: { name: SECRET } }],
   ])('the error for %s does not contain the secret (case %#)', (option, value) => {
     const error = refusal({ [option.replace(/[[.].*/, '')]: value });
     expect(error.option).toBe(option);
