@@ -1,5 +1,5 @@
 import type { LoggerService } from '@nestjs/common';
-import { type Observable, ReplaySubject } from 'rxjs';
+import { Observable, ReplaySubject } from 'rxjs';
 import {
   BadOptionError,
   ConnectionError,
@@ -7,6 +7,7 @@ import {
   type ZkClient,
 } from '../client/index.js';
 import { isError, textOf } from '../client/errors.js';
+import { captureContext, detached } from '../client/listeners.js';
 import { sleep, whenSettled } from '../client/sleep.js';
 import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
@@ -164,8 +165,15 @@ export class ZkLiveValue<T> implements LiveValue<T> {
     return this.current;
   }
 
+  /** Calls each subscriber in its own asynchronous context, not in that of the code that opened the value. */
   get changes(): Observable<T> {
-    return this.emitted.asObservable();
+    return new Observable((subscriber) => {
+      const context = captureContext('ZooKeeperValue');
+      return this.emitted.subscribe({
+        next: (value) => context.runInAsyncScope(() => subscriber.next(value)),
+        complete: () => subscriber.complete(),
+      });
+    });
   }
 
   get staleSince(): number | undefined {
@@ -194,7 +202,7 @@ export class ZkLiveValue<T> implements LiveValue<T> {
       const message = `znode ${path} of a live value does not exist: create it, or set default`;
       throw new LiveValueError(message, { key: path });
     }
-    cache.onChange((event) => this.onChange(event));
+    detached(() => cache.onChange((event) => this.onChange(event)));
   }
 
   private async read(): Promise<void> {

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, Logger, Module, Scope } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { ZkClient, ZkModule } from 'nestjs-zookeeper';
@@ -361,4 +362,18 @@ it('CoordinationService opens caches and values, and the shutdown closes them', 
   expect(cache.state).toBe('closed');
   await writer.set(value.path, '2');
   expect(value.value).toBe(1);
+});
+
+it('calls each subscriber of changes in its own context, and not in that of the code that opened the value', async () => {
+  const writer = await write({ a: '1' });
+  const app = await apps.start({ imports });
+  const service = app.get(CoordinationService);
+  const caller = new AsyncLocalStorage<string>();
+  const value = await caller.run('opener', () => service.value<number>('config/a'));
+  const seen: (string | undefined)[] = [];
+  caller.run('subscriber', () => value.changes.subscribe(() => seen.push(caller.getStore())));
+  value.changes.subscribe(() => seen.push(caller.getStore()));
+  await writer.set(value.path, '2');
+  const each = ['subscriber', undefined];
+  await expect.poll(() => seen).toEqual([...each, ...each]);
 });
