@@ -41,9 +41,9 @@ export class CoordinationInterceptor implements NestInterceptor {
         const answer = await call.open();
         return answer ?? subscribedIn(call.runWithin, () => next.handle());
       },
-      close: () => {
+      close: (unsubscribed) => {
         stopListening?.();
-        return call.close();
+        return call.close(unsubscribed);
       },
     }).pipe(
       catchError((error: unknown) => {

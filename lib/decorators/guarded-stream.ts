@@ -5,17 +5,17 @@ import { type CallGuard, MisuseError, type Requirement } from './requirement.js'
 /**
  * As rxjs' `using`, with asynchronous steps: `open` resolves to the source; `close` settles before the
  * subscriber is notified of the source's end. If the subscriber unsubscribes, even while `open` is
- * pending, `close` runs too. `close` must be idempotent.
+ * pending, `close` runs too, with `unsubscribed`. It runs once more after the end, so it must be idempotent.
  */
 export function usingAsync<T>({
   open,
   close,
 }: {
   open: () => Promise<Observable<T>>;
-  close: () => Promise<void>;
+  close: (unsubscribed: boolean) => Promise<void>;
 }): Observable<T> {
   return new Observable<T>((subscriber) => {
-    const closeThen = (notify: () => void) => void close().then(notify, notify);
+    const closeThen = (notify: () => void) => void close(false).then(notify, notify);
     const source = from(open())
       .pipe(mergeMap((stream) => stream))
       .subscribe({
@@ -26,7 +26,7 @@ export function usingAsync<T>({
     return () => {
       // An error of `open` or of the source after that is dropped, because nobody is subscribed any more.
       source.unsubscribe();
-      void close();
+      void close(true);
     };
   });
 }

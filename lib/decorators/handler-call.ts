@@ -123,11 +123,15 @@ export class HandlerCall {
     this.disconnect.abort();
   }
 
-  /** Releases the guards, once the method does not run any more. Idempotent. */
-  async close(): Promise<void> {
+  /**
+   * Releases the guards, once the method does not run any more. Idempotent.
+   *
+   * @param unsubscribed whether work inside the answer may continue
+   */
+  async close(unsubscribed = false): Promise<void> {
     this.closed = true;
     this.cancelWaits();
-    if (this.active === 0) await this.releaseGuards();
+    if (this.active === 0) await this.releaseGuards(unsubscribed);
   }
 
   /** Returns the requirement that caused an error; undefined for errors of the method itself. */
@@ -210,11 +214,11 @@ export class HandlerCall {
       return await activity();
     } finally {
       this.active--;
-      if (this.closed && this.active === 0) await this.releaseGuards();
+      if (this.closed && this.active === 0) await this.releaseGuards(false);
     }
   }
 
-  private async releaseGuards(): Promise<void> {
-    await Promise.all(this.guards.splice(0).map((guard) => guard.release()));
+  private async releaseGuards(abandoned: boolean): Promise<void> {
+    await Promise.all(this.guards.splice(0).map((guard) => guard.release(abandoned)));
   }
 }

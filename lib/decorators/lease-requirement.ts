@@ -4,6 +4,7 @@ import { checkOptions } from '../client/validation.js';
 import type { Entry } from '../recipes/index.js';
 import { checkKey, checkKeys, type LockKeys } from '../services/keys.js';
 import { isContention, type OptionNaming } from '../services/lease-service.js';
+import { abandon } from '../services/lease-tracker.js';
 import { checkLockOptions, LOCK_OPTIONS } from '../services/lock.service.js';
 import { checkSemaphoreOptions, SEMAPHORE_OPTIONS } from '../services/semaphore.service.js';
 import { getLockServiceToken, getSemaphoreServiceToken } from '../services/tokens.js';
@@ -128,7 +129,7 @@ export class LeaseRequirement extends Requirement<LeaseProvider> {
           return lease.signal;
         },
         run,
-        release,
+        release: (abandoned) => (abandoned ? abandon(entry) : release()),
       };
     } catch (error) {
       const { onBusy } = this;

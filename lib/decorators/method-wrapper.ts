@@ -89,9 +89,9 @@ function guardStream({ requirement, inner, service, run, ...call }: Call): Obser
         },
       );
     },
-    close: async () => {
+    close: async (unsubscribed) => {
       closed.abort();
-      await guard?.release();
+      await guard?.release(unsubscribed);
     },
   });
 }

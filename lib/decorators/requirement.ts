@@ -22,7 +22,8 @@ export interface CallGuard {
   readonly signal: AbortSignal;
   /** Runs `fn` as the holder. */
   run<T>(fn: () => T): T;
-  release(): Promise<void>;
+  /** @param abandoned whether work of the call may continue: then the signal of a lease aborts */
+  release(abandoned?: boolean): Promise<void>;
 }
 
 interface MethodOptions {

@@ -26,8 +26,8 @@ export class LockTimeoutError extends CoordinationError {
 
 /**
  * The lease ended before it was released, because of its `cause`. Another process may hold the lock by now.
- * Cause: the session ended, the connection was lost under the policy `standard`, `holdAtMost` was over, or the znode of
- * the holder was deleted.
+ * Cause: the session ended, the connection was lost under the policy `standard`, `holdAtMost` was over, the znode of the
+ * holder was deleted, or the client of a handler that returned an Observable disconnected.
  * Remedy: stop the work when `lease.signal` aborts, and pass `lease.fencingToken` to the store, so that it refuses a
  * late write. Then acquire the lock again.
  *

@@ -1,6 +1,6 @@
 import { quotedKey, ShuttingDownError } from '../client/errors.js';
 import { checkSignal } from '../client/validation.js';
-import type { Lease, Lock, MultiLease } from '../recipes/index.js';
+import type { Entry, Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../recipes/internals/fifo-set.js';
 import { grantOf } from '../recipes/internals/grant.js';
 import { returnController, takeController } from '../recipes/internals/waiter.js';
@@ -135,6 +135,18 @@ export class LeaseTracker {
 /** Returns the leases that the lease of a multi-lock consists of; of any other lease the lease itself. */
 function partsOf(lease: Lease): readonly Lease[] {
   return (lease as Partial<MultiLease>).leases ?? [lease];
+}
+
+/**
+ * Releases an entry whose work may continue, such as the promise inside an Observable that was unsubscribed, and aborts
+ * the signal of its lease, so that the work can stop. The signal does not abort if an outer holder has the lock too.
+ */
+export function abandon({ lease, release }: Entry): Promise<void> {
+  const grants = partsOf(lease).flatMap((part) => grantOf(part) ?? []);
+  const unreleased = grants.filter((grant) => !grant.released);
+  const released = release();
+  for (const grant of unreleased) grant.notifyAbandoned();
+  return released;
 }
 
 function lossOf(lease: Lease): Error | undefined {

@@ -86,9 +86,7 @@ export class Grant {
     if (holdAtMost === Infinity) return;
     const expire = () => {
       if (this.state !== 'held') return;
-      const cause = new Error(`it was held for ${holdAtMost} ms, its holdAtMost`);
-      const message = `the lease on ${this.ownership.path} was lost: ${cause.message}`;
-      this.end('lost', new LeaseLostError(message, { cause }));
+      this.end('lost', this.lossBy(`it was held for ${holdAtMost} ms, its holdAtMost`));
       this.returned = this.ownership.returned(this);
       this.notifyLoss();
     };
@@ -146,6 +144,19 @@ export class Grant {
 
   notifyLoss(): void {
     if (this.reason) this.loss?.abort(this.reason);
+  }
+
+  /** Aborts the signal of a released right, because work of its holder may continue. Nothing counts or logs it as a loss. */
+  notifyAbandoned(): void {
+    if (this.state !== 'released') return;
+    const reason =
+      'nobody is subscribed to its Observable any more, for example because the client disconnected';
+    (this.loss ??= new LazySignal()).abort(this.lossBy(reason));
+  }
+
+  private lossBy(reason: string): LeaseLostError {
+    const message = `the lease on ${this.ownership.path} was lost: ${reason}`;
+    return new LeaseLostError(message, { cause: new Error(reason) });
   }
 }
 

@@ -1,7 +1,13 @@
 import { Controller, Get, Param, Sse } from '@nestjs/common';
-import { currentLease, DistributedLock, LockService } from 'nestjs-zookeeper';
-import { concat, map, NEVER, Observable, of, Subject } from 'rxjs';
-import { describe, expect } from 'vitest';
+import {
+  currentLease,
+  DistributedLock,
+  DistributedSemaphore,
+  type Lease,
+  LockService,
+} from 'nestjs-zookeeper';
+import { concat, defer, from, map, NEVER, Observable, of, Subject } from 'rxjs';
+import { beforeEach, describe, expect } from 'vitest';
 import { call, get } from '../../support/http-calls.js';
 import { loseSession, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
@@ -104,4 +110,70 @@ it('a locked handler that returns an Observable answers with its last value, and
   await expect.poll(() => app.get(LockService).held('prices')).toBe(true);
   await loseSession(zk, app.client);
   expect(await lost).toMatchObject({ status: 500, body: { code: 'LEASE_LOST' } });
+});
+
+describe('asynchronous work inside the Observable of a locked handler', () => {
+  let lease: Lease | undefined;
+  let seen: unknown;
+  let proceed: (() => void) | undefined;
+
+  const work = async () => {
+    lease = currentLease()!;
+    await new Promise<void>((resolve) => (proceed = resolve));
+    seen = lease.signal.reason;
+    lease.signal.throwIfAborted();
+    return 'written';
+  };
+
+  @Controller()
+  class Sales {
+    @Get('started')
+    @DistributedLock('sales')
+    started(): Observable<string> {
+      return from(work());
+    }
+
+    @Get('deferred')
+    @DistributedLock(['sales', 'stock'])
+    deferred(): Observable<string> {
+      return defer(work);
+    }
+
+    @Get('promised')
+    @DistributedSemaphore('sales', { permits: 2, count: 2 })
+    async promised(): Promise<Observable<string>> {
+      return from(work());
+    }
+  }
+
+  beforeEach(() => {
+    lease = seen = proceed = undefined;
+  });
+
+  it.each(['/started', '/deferred', '/promised'])(
+    'finds its signal aborted if the client disconnects, because the lock is released (%s)',
+    async (path) => {
+      const app = await apps.start({ controllers: [Sales] });
+      const request = call(app, path);
+      await expect.poll(() => proceed).toBeDefined();
+      request.leave();
+      await expect.poll(() => lease!.held).toBe(false);
+      proceed!();
+      await expect
+        .poll(() => seen)
+        .toMatchObject({
+          code: 'LEASE_LOST',
+          message: expect.stringContaining('for example because the client disconnected') as string,
+        });
+    },
+  );
+
+  it('finds its signal not aborted after it has completed', async () => {
+    const app = await apps.start({ controllers: [Sales] });
+    const { answer } = call(app, '/started');
+    await expect.poll(() => proceed).toBeDefined();
+    proceed!();
+    expect((await answer).text).toBe('written');
+    expect(lease!.signal.aborted).toBe(false);
+  });
 });
