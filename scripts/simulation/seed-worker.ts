@@ -6,8 +6,8 @@ import { UsageError } from './options.js';
 import type { RunOptions } from './types.js';
 
 const WORKER = fileURLToPath(new URL('./worker.js', import.meta.url));
-/** Milliseconds of real time that the start of a process, or by default one seed, may take. */
-const TIMEOUT = 60_000;
+/** Milliseconds of real time that the start of a process, or by default one seed, may take. On a busy machine, a seed took 60 s. */
+const TIMEOUT = 180_000;
 
 /** A message of a worker process, or the reason why it sent none. */
 type WorkerReply = { readonly message: unknown } | { readonly problem: string };

@@ -137,6 +137,8 @@ export class ZnodeChecks {
     const { server = 'zookeeper' } = this.setting;
     // A reader is notified, and lists its queue. On other servers than ZooKeeper it also writes, for its fencing token.
     const notice = (server === 'zookeeper' ? 2 : 3) * notificationTime(this.setting);
+    // A strict reader has its own znode, and joins no other one.
+    if (record.request.options.fairness === 'strict') return;
     // Readers that waited together are granted the lock together. Only a reader that comes after the first grant joins.
     const joined = free.map(({ path }) => this.#firstGrantOf(path, record));
     const waiting = writers.find(
