@@ -54,8 +54,8 @@ export class BadOptionError extends CoordinationError {
 
 /**
  * The key of a lock or a semaphore, or the name of an election, is missing, empty, too long or contains NUL, or a list of
- * keys is empty, has more than 100 keys or contains a key twice. A handler answers it with 400, because keys are usually made from requests. A key
- * of another type than string is a BadOptionError.
+ * keys is empty, has more than 100 keys or contains a key twice. A handler answers it with 400, because keys are usually
+ * made from requests. A key of another type than string is a BadOptionError.
  * Cause: the value of a request from which the key is made is missing, empty or too long, or the list of a request is too
  * long or contains a value twice.
  * Remedy: validate the request before the lock is acquired, or correct the function that makes the key.

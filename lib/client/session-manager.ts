@@ -192,7 +192,7 @@ export class SessionManager {
       if (elapsed(attachedAt) >= MIN_USE) [attempt, since] = [1 - MAX_SHORT, instant()];
       try {
         if (attempt > 0) {
-          // Short while leases may be held.
+          // A long pause could cost the leases of a session that is still alive.
           const limit = session.alive ? Math.max(1000, session.timeout) / 10 : MAX_PAUSE;
           await sleep(Math.min(this.#pause(attempt, since), limit), {
             signals: [this.stopping],

@@ -72,8 +72,8 @@ export class DistributedDoubleBarrier {
    * entered before, because they counted the znode.
    *
    * A member that enters late, while others are inside, enters at once. After a `leave()` that failed, it first waits until
-   * that round has ended: a member that leaves ends it, without waiting for members that came late. A process that crashes and starts again counts as two members until its
-   * old session ends.
+   * that round has ended: a member that leaves ends it, without waiting for members that came late. A process that crashes
+   * and starts again counts as two members until its old session ends.
    *
    * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   ConnectionError when the retry policy gives up; LeaseLostError if another client deletes the znode of this member;

@@ -136,7 +136,7 @@ export function waitInQueue(
   return retryAcrossSessions(client, options.signal, attempt, firstAttempt?.sent.session);
 }
 
-/** Milliseconds between two attempts. */
+/** The longest pause between two attempts, in milliseconds. */
 const MAX_PAUSE = 1000;
 
 /**
