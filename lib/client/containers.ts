@@ -1,6 +1,7 @@
 import { ErrorCode } from '../protocol/index.js';
 import { NodeError, NotAuthorizedError } from './errors.js';
 import type { LiveSession } from './live-session.js';
+import { parentOf } from './transport/wire-group.js';
 import { checkBoolean, checkOptions } from './validation.js';
 
 /** How often one container may vanish while its child is created: the server deletes containers that became empty. */
@@ -36,10 +37,6 @@ export async function ensureContainers(
     const parentMode = parentOf(parent) === kept ? 'persistent' : 'container';
     await ensureContainers(session, parent, parentMode, kept);
   }
-}
-
-function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/')) || '/';
 }
 
 /** Checks the options, and returns the mode of the znode itself. */
