@@ -4,7 +4,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
 import type { LockKeys } from '../services/keys.js';
-import { checkNotGenerator, guardedStream, toObservable } from './guarded-stream.js';
+import { checkNotGenerator, guardedStream, subscribedIn, toObservable } from './guarded-stream.js';
 import type { CallGuard, MethodCall, Requirement } from './requirement.js';
 
 /** The state of one requirement of a handler during one call. */
@@ -104,9 +104,11 @@ export class HandlerCall {
       if (latestRun && this.closed) throw this.disconnected(slot);
       this.checkOuterGuards(slot);
       const inside = slot === this.slots.at(-1) ? undefined : this;
-      const value = await HandlerCall.current.run(inside, () => guard.run(method));
+      const runAsHolder = <T>(fn: () => T) => HandlerCall.current.run(inside, () => guard.run(fn));
+      const value = await runAsHolder(method);
       if (isObservable(value)) {
-        return guardedStream(value, requirement, guard, (loss) => this.raise(loss, requirement));
+        const stream = subscribedIn(runAsHolder, () => value);
+        return guardedStream(stream, requirement, guard, (loss) => this.raise(loss, requirement));
       }
       checkNotGenerator(value, requirement);
       const loss = requirement.lossOf(guard);

@@ -139,6 +139,16 @@ describe('asynchronous work inside the Observable of a locked handler', () => {
       return defer(work);
     }
 
+    @Get('deferred/:id')
+    @DistributedLock((id: string) => id)
+    @DistributedLock((id: string) => `${id} stock`)
+    deferredOf(@Param('id') id: string): Observable<string> {
+      return defer(() => {
+        expect(currentLease(id)?.held).toBe(true);
+        return work();
+      });
+    }
+
     @Get('promised')
     @DistributedSemaphore('sales', { permits: 2, count: 2 })
     async promised(): Promise<Observable<string>> {
@@ -150,7 +160,7 @@ describe('asynchronous work inside the Observable of a locked handler', () => {
     lease = seen = proceed = undefined;
   });
 
-  it.each(['/started', '/deferred', '/promised'])(
+  it.each(['/started', '/deferred', '/deferred/sales', '/promised'])(
     'finds its signal aborted if the client disconnects, because the lock is released (%s)',
     async (path) => {
       const app = await apps.start({ controllers: [Sales] });
