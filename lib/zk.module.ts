@@ -7,7 +7,8 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
-import { checkBoolean, checkOptions } from './client/validation.js';
+import { BOOLEAN, type Rules, UNCHECKED, uncheckedRules } from './client/option-rules.js';
+import { checkOptions } from './client/validation.js';
 import { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import {
   connectionName,
@@ -21,23 +22,19 @@ import { ZkConnection } from './zk.connection.js';
 import { type Ensemble, ZK_ENSEMBLE } from './zk.ensemble.js';
 import {
   settingsOf,
-  ZK_OPTIONS,
+  ZK_RULES,
   type ZkModuleAsyncOptions,
   type ZkModuleExtras,
   type ZkModuleOptions,
 } from './zk.options.js';
 
-const EXTRAS = ['name', 'isGlobal'] satisfies (keyof ZkModuleExtras)[];
+const EXTRA_RULES: Rules<ZkModuleExtras> = { name: UNCHECKED, isGlobal: BOOLEAN };
 
-const ASYNC_OPTIONS = [
-  'imports',
-  'inject',
-  'useFactory',
-  'useClass',
-  'useExisting',
-  'provideInjectionTokensFrom',
-  ...EXTRAS,
-] satisfies (keyof ZkModuleAsyncOptions)[];
+const ASYNC_RULES: Rules<ZkModuleAsyncOptions> = {
+  ...uncheckedRules('imports', 'inject', 'useFactory', 'useClass', 'useExisting'),
+  provideInjectionTokensFrom: UNCHECKED,
+  ...EXTRA_RULES,
+};
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } =
   new ConfigurableModuleBuilder<ZkModuleOptions>({ moduleName: 'Zk' })
@@ -62,7 +59,7 @@ export class ZkModule extends ConfigurableModuleClass {
     const what = 'options of ZkModule.forRoot';
     const expected = '{ connectString } or { embedded: true }';
     if (options === undefined) throw new BadOptionError(what, options, expected);
-    checkOptions(options, [...ZK_OPTIONS, ...EXTRAS], what);
+    checkOptions(options, { ...ZK_RULES, ...EXTRA_RULES }, what);
     return super.forRoot(options);
   }
 
@@ -73,7 +70,7 @@ export class ZkModule extends ConfigurableModuleClass {
    *   `useClass` and `useExisting`
    */
   static override forRootAsync(options: ZkModuleAsyncOptions): DynamicModule {
-    checkOptions(options, ASYNC_OPTIONS, 'options of ZkModule.forRootAsync');
+    checkOptions(options, ASYNC_RULES, 'options of ZkModule.forRootAsync');
     const { useFactory, useClass, useExisting, provideInjectionTokensFrom } = options;
     const given = [useFactory, useClass, useExisting].filter(Boolean).length;
     if (given !== 1) {
@@ -90,7 +87,6 @@ export class ZkModule extends ConfigurableModuleClass {
 function withConnection(definition: DynamicModule, extras: ZkModuleExtras): DynamicModule {
   const name = connectionName(extras.name);
   const { isGlobal = true } = extras;
-  checkBoolean(isGlobal, 'isGlobal');
   return {
     ...definition,
     global: isGlobal,

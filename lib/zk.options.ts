@@ -1,14 +1,16 @@
 import type { ConfigurableModuleAsyncOptions, Type } from '@nestjs/common';
 import { BadOptionError } from './client/errors.js';
 import type { ZkClientOptions } from './client/index.js';
-import { CLIENT_OPTIONS } from './client/options.js';
+import { CLIENT_RULES } from './client/options.js';
 import {
-  checkBoolean,
-  checkFunction,
-  checkMilliseconds,
-  checkOptions,
-  withheld,
-} from './client/validation.js';
+  BOOLEAN,
+  FUNCTION,
+  milliseconds,
+  rule,
+  type Rules,
+  uncheckedRules,
+} from './client/option-rules.js';
+import { checkOptions, withheld } from './client/validation.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
 import {
@@ -77,20 +79,14 @@ export type ZkModuleOptions = ZkNestOptions &
     | { connectString?: undefined; embedded: true | EmbeddedZooKeeperOptions }
   );
 
-export const ZK_OPTIONS: readonly string[] = [
-  ...CLIENT_OPTIONS,
-  ...([
-    'defaults',
-    'elections',
-    'participantId',
-    'lazyConnection',
-    'shutdownTimeout',
-    'warnAfter',
-    'logLeases',
-    'mapError',
-  ] satisfies (keyof ZkNestOptions)[]),
-  'embedded',
-];
+export const ZK_RULES: Rules<ZkModuleOptions> = {
+  ...CLIENT_RULES,
+  ...uncheckedRules('defaults', 'elections', 'participantId', 'warnAfter', 'embedded'),
+  lazyConnection: BOOLEAN,
+  shutdownTimeout: milliseconds(0),
+  logLeases: BOOLEAN,
+  mapError: FUNCTION,
+};
 
 /**
  * Options that `forRoot` and `forRootAsync` take besides those of the connection.
@@ -156,7 +152,7 @@ export interface ZkSettings {
 }
 
 export function settingsOf(options: ZkModuleOptions): ZkSettings {
-  checkOptions(options, ZK_OPTIONS, 'options of ZkModule');
+  checkOptions(options, ZK_RULES, 'options of ZkModule');
   const {
     defaults = {},
     elections = [],
@@ -171,10 +167,6 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
   } = options;
   checkLeaseDefaults(defaults);
   if (participantId !== undefined) checkKey(participantId, 'participantId');
-  checkBoolean(lazyConnection, 'lazyConnection');
-  checkMilliseconds(shutdownTimeout, 'shutdownTimeout', 0);
-  checkBoolean(logLeases, 'logLeases');
-  if (mapError !== undefined) checkFunction(mapError, 'mapError');
   return {
     client,
     embedded: embeddedOptions(embedded, client),
@@ -190,14 +182,13 @@ export function settingsOf(options: ZkModuleOptions): ZkSettings {
 }
 
 function overdueLimits(warnAfter: WarnAfter): Required<WarnAfter> {
-  checkOptions(warnAfter, ['wait', 'hold'], 'warnAfter');
+  const limit = rule(
+    'more than 0 milliseconds, or Infinity',
+    (value: unknown) => typeof value === 'number' && value > 0,
+  );
+  const named = (option: string) => `warnAfter.${option}`;
+  checkOptions(warnAfter, { wait: limit, hold: limit }, 'warnAfter', named);
   const { wait = DEFAULT_WARN_AFTER, hold = DEFAULT_WARN_AFTER } = warnAfter;
-  for (const [option, value] of Object.entries({ wait, hold })) {
-    if (typeof value !== 'number' || !(value > 0)) {
-      const expected = 'more than 0 milliseconds, or Infinity';
-      throw new BadOptionError(`warnAfter.${option}`, value, expected);
-    }
-  }
   return { wait, hold };
 }
 

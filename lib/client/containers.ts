@@ -2,7 +2,8 @@ import { ErrorCode } from '../protocol/index.js';
 import { NodeError, NotAuthorizedError } from './errors.js';
 import type { LiveSession } from './live-session.js';
 import { parentOf } from './transport/wire-group.js';
-import { checkBoolean, checkOptions } from './validation.js';
+import { BOOLEAN } from './option-rules.js';
+import { checkOptions } from './validation.js';
 
 /** How often one container may vanish while its child is created: the server deletes containers that became empty. */
 const MAX_REAPED = 16;
@@ -43,7 +44,6 @@ export async function ensureContainers(
 export function leafMode(options: {
   persistent?: boolean | undefined;
 }): 'container' | 'persistent' {
-  const { persistent = false } = checkOptions(options, ['persistent']);
-  checkBoolean(persistent, 'persistent');
+  const { persistent = false } = checkOptions(options, { persistent: BOOLEAN });
   return persistent ? 'persistent' : 'container';
 }

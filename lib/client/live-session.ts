@@ -17,8 +17,8 @@ import type {
   Watch,
   WatchNotification,
 } from './types.js';
+import { BOOLEAN, uncheckedRules } from './option-rules.js';
 import {
-  checkBoolean,
   checkCreateOptions,
   checkData,
   checkFunction,
@@ -37,6 +37,8 @@ type CreatedAndListed = (
 ) => void;
 type Existence = { stat: Stat | undefined; watch: Watch };
 
+const READ_RULES = { watch: BOOLEAN };
+const CREATE_RULES = uncheckedRules('mode', 'ttl');
 const EPHEMERAL_SEQUENTIAL = checkMode('ephemeral-sequential');
 
 /** The operations of a session. They check the arguments, add and remove the chroot, and register watches. */
@@ -48,7 +50,7 @@ export class LiveSession extends TransactionalSession implements Session {
     data?: string | Uint8Array,
     options: CreateOptions = {},
   ): Promise<string> {
-    checkOptions(options, ['mode', 'ttl']);
+    checkOptions(options, CREATE_RULES);
     const content = checkData(data);
     const full = this.#checkCreate(path, content);
     const { flags, ttl } = checkCreateOptions(options);
@@ -168,8 +170,7 @@ export class LiveSession extends TransactionalSession implements Session {
     listener: (notification: WatchNotification) => void,
     options: { recursive?: boolean } = {},
   ): Promise<PersistentWatch> {
-    const { recursive = false } = checkOptions(options, ['recursive']);
-    checkBoolean(recursive, 'recursive');
+    const { recursive = false } = checkOptions(options, { recursive: BOOLEAN });
     checkFunction(listener, 'listener');
     const full = checkRequest(this.chroot, path);
     // A server that does not know the request ends the connection after its reply, so it is asked once.
@@ -263,8 +264,7 @@ export class LiveSession extends TransactionalSession implements Session {
     send: (transport: Transport, full: string, watch: boolean, reply: Reply<T>) => boolean,
     convert: (result: T, watch: Watch | undefined) => R,
   ): Promise<R> {
-    const { watch = false } = checkOptions(options, ['watch']);
-    if (typeof watch !== 'boolean') throw new BadOptionError('watch', watch, 'true or false');
+    const { watch = false } = checkOptions(options, READ_RULES);
     const full = checkRequest(this.chroot, path);
     const answered = watch && this.watches.addRequest(kind, full);
     const covered = watch && this.watches.covers(kind, full);

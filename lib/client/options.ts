@@ -7,7 +7,8 @@ import { checkSasl, type SaslOptions } from './transport/sasl/options.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
 import { checkTransport, type TransportName } from './transport/choose-transport.js';
 import type { Acl, Auth } from './types.js';
-import { checkBoolean, checkMilliseconds, checkOptions, checkPath } from './validation.js';
+import { BOOLEAN, milliseconds, oneOf, type Rules, uncheckedRules } from './option-rules.js';
+import { checkOptions, checkPath } from './validation.js';
 
 /**
  * Options of a ZkClient. The constructor checks them; an unknown name is an error.
@@ -90,29 +91,20 @@ export type ConnectionPolicy = 'session' | 'standard';
 
 export type NormalizedOptions = Readonly<ReturnType<typeof normalizeOptions>>;
 
-export const CLIENT_OPTIONS: readonly (keyof ZkClientOptions)[] = [
-  'connectString',
-  'sessionTimeout',
-  'connectTimeout',
-  'namespace',
-  'auth',
-  'sasl',
-  'acl',
-  'retry',
-  'policy',
-  'transport',
-  'tls',
-  'allowUnsafeFencing',
-  'sessionFile',
-];
+export const CLIENT_RULES: Rules<ZkClientOptions> = {
+  ...uncheckedRules('connectString', 'namespace', 'retry', 'transport', 'sessionFile'),
+  // Their values may hold secrets.
+  ...uncheckedRules('auth', 'sasl', 'acl', 'tls'),
+  sessionTimeout: milliseconds(),
+  connectTimeout: milliseconds(),
+  policy: oneOf('session', 'standard'),
+  allowUnsafeFencing: BOOLEAN,
+};
 
 /** @throws BadOptionError */
 export function normalizeOptions(given: unknown) {
-  const options = checkOptions(given as Record<string, unknown>, CLIENT_OPTIONS);
+  const options = checkOptions(given as ZkClientOptions, CLIENT_RULES);
   const { sessionTimeout = 30_000, connectTimeout = 5000, auth = [], policy = 'session' } = options;
-  if (policy !== 'session' && policy !== 'standard') {
-    throw new BadOptionError('policy', policy, "'session' or 'standard'");
-  }
   const { transport, tls, sasl, acl, allowUnsafeFencing = false, sessionFile } = options;
   for (const [name, value] of Object.entries({ tls, sasl, acl })) {
     if (transport !== 'native' || value === undefined) continue;
@@ -121,17 +113,17 @@ export function normalizeOptions(given: unknown) {
   }
   return {
     ...parseConnectString(options.connectString),
-    sessionTimeout: Math.round(checkMilliseconds(sessionTimeout, 'sessionTimeout')),
-    connectTimeout: checkMilliseconds(connectTimeout, 'connectTimeout'),
+    sessionTimeout: Math.round(sessionTimeout),
+    connectTimeout,
     namespace: normalizeNamespace(options.namespace),
     authInfo: checkAuth(auth).map(({ user, password }) => `${user}:${password}`),
     acl: acl === undefined ? undefined : checkAcl(acl),
     retry: toRetryFunction(options.retry),
-    policy: policy as ConnectionPolicy,
+    policy,
     transport: transport === undefined ? undefined : checkTransport(transport),
     tls: tls === undefined ? undefined : checkTls(tls),
     sasl: sasl === undefined ? undefined : checkSasl(sasl),
-    allowUnsafeFencing: checkBoolean(allowUnsafeFencing, 'allowUnsafeFencing'),
+    allowUnsafeFencing,
     sessionFile: sessionFile === undefined ? undefined : checkSessionFile(sessionFile),
   };
 }

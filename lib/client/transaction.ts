@@ -11,6 +11,7 @@ import {
   MAX_REQUEST,
   withChroot,
 } from './validation.js';
+import { uncheckedRules } from './option-rules.js';
 
 /**
  * One operation of a transaction: the path and the options of the method of the same name. `check` fails the transaction
@@ -104,7 +105,7 @@ function checkOperation(chroot: string, operation: unknown, name: string): Multi
     throw new BadOptionError(name, operation, { message });
   }
   const given = operation as Record<string, unknown>;
-  checkOptions(given, [kind, ...OPTIONS[kind]], name);
+  checkOptions(given, uncheckedRules(kind, ...OPTIONS[kind]), name);
   const path = withChroot(chroot, checkPath(given[kind], `${name}.${kind}`));
   if (kind === 'create') {
     const data = checkData(given.data, `${name}.data`);

@@ -1,6 +1,7 @@
 import { isUint8Array } from 'node:util/types';
 import { BadOptionError, textOf } from './errors.js';
 import type { CreateMode } from './types.js';
+import { FUNCTION, milliseconds, type Rule, type Rules } from './option-rules.js';
 
 // These checks also protect the native client: it aborts the process on a Symbol or BigInt in place of a
 // number, cuts a path at a NUL, sends undefined as text, and drops the connection if a request is too large.
@@ -147,24 +148,31 @@ export function withoutPassword(value: unknown): unknown {
 
 /** Checks a duration that a timer can have. */
 export function checkMilliseconds(value: unknown, option: string, min = 1): number {
-  if (typeof value !== 'number' || !Number.isFinite(value) || value < min || value > INT32_MAX) {
-    throw new BadOptionError(option, value, `a number of milliseconds from ${min} to ${INT32_MAX}`);
-  }
-  return value;
+  checkValue(option, value, milliseconds(min));
+  return value as number;
 }
 
-export function checkSignal(signal: unknown, option = 'signal'): AbortSignal | undefined {
-  if (signal === undefined || signal instanceof AbortSignal) return signal;
-  throw new BadOptionError(option, signal, 'an AbortSignal');
+/** Checks a value that may not be left out. */
+export function checkValue(option: string, value: unknown, rule: Rule): void {
+  const expected = rule(value);
+  if (expected !== undefined) throw new BadOptionError(option, value, expected);
 }
 
 /**
- * Checks that options are an object with known names only.
+ * Checks that options are an object with known names only, and the values of those that are given.
  *
- * @param what names the options in errors
+ * @param rules the known options
+ * @param what names the object in errors
+ * @param nameOf returns the name of an option in errors; default: the option itself
  */
-export function checkOptions<T>(options: T, known: readonly string[], what = 'options'): T {
+export function checkOptions<T>(
+  options: T,
+  rules: Rules<Record<string, unknown>>,
+  what = 'options',
+  nameOf = (option: string) => option,
+): T {
   if (!isRecord(options)) {
+    const known = Object.keys(rules);
     throw new BadOptionError(
       what,
       withoutPassword(options),
@@ -172,7 +180,12 @@ export function checkOptions<T>(options: T, known: readonly string[], what = 'op
     );
   }
   for (const name of Object.keys(options)) {
-    if (known.includes(name)) continue;
+    if (Object.hasOwn(rules, name)) {
+      const value = options[name];
+      if (value !== undefined) checkValue(nameOf(name), value, rules[name]!);
+      continue;
+    }
+    const known = Object.keys(rules);
     const meant = nearest(name, known);
     const hint = meant ? `did you mean ${meant}?` : `known options: ${known.join(', ')}`;
     // The value is withheld, because a misspelled option may hold a password.
@@ -211,13 +224,8 @@ export function checkRecord(options: unknown, option = 'options'): void {
   if (!isRecord(options)) throw new BadOptionError(option, options, 'an object of options');
 }
 
-export function checkBoolean(value: unknown, option: string): boolean {
-  if (typeof value !== 'boolean') throw new BadOptionError(option, value, 'true or false');
-  return value;
-}
-
 export function checkFunction(fn: unknown, option: string): void {
-  if (typeof fn !== 'function') throw new BadOptionError(option, fn, 'a function');
+  checkValue(option, fn, FUNCTION);
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -37,7 +37,8 @@ import type {
   Watch,
   WatchNotification,
 } from './types.js';
-import { checkOptions, checkRequest, checkSignal } from './validation.js';
+import { ABORT_SIGNAL } from './option-rules.js';
+import { checkOptions, checkRequest } from './validation.js';
 
 /**
  * A message on the channel `nestjs-zookeeper:connection`: the state of a client of this process has changed.
@@ -205,8 +206,8 @@ export class ZkClient {
    * @throws ConnectionError, WaitCancelledError if the signal aborts, ShuttingDownError
    */
   async session(options: { signal?: AbortSignal | undefined } = {}): Promise<Session> {
-    const { signal } = checkOptions(options, ['signal']);
-    return this.#sessions.session(checkSignal(signal));
+    const { signal } = checkOptions(options, { signal: ABORT_SIGNAL });
+    return this.#sessions.session(signal);
   }
 
   /** Creates a znode, see {@link Session.create}. */

@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { BadOptionError } from '../client/index.js';
+import type { Rules } from '../client/option-rules.js';
 import { checkOptions, checkRecord } from '../client/validation.js';
 import { checkHasInstance, discoverMethods } from '../decorators/coordination.explorer.js';
 import { checkLegacyMethod, isMethod } from '../decorators/decorate-method.js';
@@ -45,7 +46,7 @@ interface BackgroundMethod extends DecoratorInfo {
 export function backgroundMethod<C extends Callback, O extends { connection?: string | undefined }>(
   info: DecoratorInfo,
   options: O,
-  allowed: readonly (keyof O & string)[],
+  rules: Rules<O>,
   prepare: (label: string, options: Omit<O, 'connection'>) => StartRecipe<C>,
 ): MethodDecoratorFor<C> {
   // Without its call, a decorator gets the class and the name of the method as its arguments.
@@ -57,7 +58,8 @@ export function backgroundMethod<C extends Callback, O extends { connection?: st
     const label = `${info.decorator} on ${owner}.${String(method)}`;
     const fn: unknown = descriptor?.value;
     if (isStatic || !isMethod(fn)) throw new MisuseError(`${label} is not on an instance method`);
-    const { connection: given, ...rest } = checkOptions(options, allowed, `options of ${label}`);
+    const check = () => checkOptions(options, rules, `options of ${label}`);
+    const { connection: given, ...rest } = withLabel(label, check);
     const start = withLabel(label, () => prepare(label, rest)) as StartRecipe<Callback>;
     const connection = connectionName(given, `connection of ${label}`);
     // The method does not use the service; the injection makes the start fail without a CoordinationModule.

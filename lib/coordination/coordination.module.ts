@@ -7,7 +7,8 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner } from '@nestjs/core';
 import type { ZkClient } from '../client/index.js';
-import { checkBoolean, checkOptions } from '../client/validation.js';
+import { BOOLEAN, type Rules, UNCHECKED } from '../client/option-rules.js';
+import { checkOptions } from '../client/validation.js';
 import { MisuseError } from '../decorators/requirement.js';
 import {
   connectionName,
@@ -32,7 +33,7 @@ export interface CoordinationModuleOptions {
   isGlobal?: boolean | undefined;
 }
 
-const OPTIONS = ['connection', 'isGlobal'] satisfies (keyof CoordinationModuleOptions)[];
+const RULES: Rules<CoordinationModuleOptions> = { connection: UNCHECKED, isGlobal: BOOLEAN };
 
 /**
  * Starts the recipes of `@Partitioned` and `@QueueConsumer` when all modules are ready. Closes the recipes of the services
@@ -73,9 +74,8 @@ class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
 export class CoordinationModule {
   /** @throws BadOptionError for an unknown option or an unusable value */
   static forRoot(options: CoordinationModuleOptions = {}): DynamicModule {
-    checkOptions(options, OPTIONS);
+    checkOptions(options, RULES);
     const { connection, isGlobal = true } = options;
-    checkBoolean(isGlobal, 'isGlobal');
     const name = connectionName(connection, 'connection');
     const token = getCoordinationServiceToken(connection);
     const partitions = getPartitionServiceToken(connection);

@@ -3,13 +3,12 @@ import type { InjectionToken, LoggerService } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
 import { isError, quotedKey } from '../client/errors.js';
-import { checkPath, checkRecord } from '../client/validation.js';
+import { checkOptions, checkPath, checkRecord } from '../client/validation.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
 import { type Closeable, closeEach } from './close-each.js';
 import {
-  checkLiveValue,
-  LIVE_VALUE_OPTIONS,
+  LIVE_VALUE_RULES,
   type LiveValue,
   type LiveValueOptions,
   type ValidatedOptions,
@@ -215,7 +214,7 @@ export class CoordinationService {
   value<T = unknown>(path: string, options?: LiveValueOptions<T>): Promise<LiveValue<T>>;
   async value<T>(path: string, options: LiveValueOptions<T> = {}): Promise<LiveValue<T>> {
     const znode = this.absolute(path);
-    checkLiveValue(options, LIVE_VALUE_OPTIONS);
+    checkOptions(options, LIVE_VALUE_RULES);
     this.assertRunning();
     const value = await ZkLiveValue.open(this.client, znode, options, this.logger);
     if (this.stopping.signal.aborted) await value.close();

@@ -1,15 +1,11 @@
 import type { LoggerService } from '@nestjs/common';
 import { Observable, ReplaySubject } from 'rxjs';
-import {
-  BadOptionError,
-  ConnectionError,
-  CoordinationError,
-  type ZkClient,
-} from '../client/index.js';
+import { ConnectionError, CoordinationError, type ZkClient } from '../client/index.js';
 import { isError, textOf } from '../client/errors.js';
 import { captureContext, detached } from '../client/listeners.js';
 import { sleep, whenSettled } from '../client/sleep.js';
-import { checkFunction, checkOptions, isRecord } from '../client/validation.js';
+import { FUNCTION, rule, type Rules, UNCHECKED } from '../client/option-rules.js';
+import { isRecord } from '../client/validation.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
 import { parseJson } from './recipes/internals/queue-items.js';
 import { synchronous } from './recipes/internals/synchronous.js';
@@ -86,11 +82,14 @@ export interface LiveValueOptions<T, Parsed = T> {
   default?: T | undefined;
 }
 
-export const LIVE_VALUE_OPTIONS = [
-  'parse',
-  'schema',
-  'default',
-] satisfies (keyof LiveValueOptions<unknown>)[];
+export const LIVE_VALUE_RULES: Rules<LiveValueOptions<unknown>> = {
+  parse: FUNCTION,
+  schema: rule(
+    "a Standard Schema, which has '~standard'.validate",
+    (value: StandardSchema<unknown> | null) => typeof value?.['~standard']?.validate === 'function',
+  ),
+  default: UNCHECKED,
+};
 
 /**
  * A live value has no first value.
@@ -110,15 +109,6 @@ export type ValidatedOptions<T> = LiveValueOptions<T, unknown> & {
 
 /** Milliseconds that the start of an application without a connection waits before it uses `default`. */
 const MAX_CONNECT_WAIT = 1_000;
-
-/** Checks the options of a live value. */
-export function checkLiveValue(options: LiveValueOptions<unknown>, known: readonly string[]): void {
-  const { parse, schema } = checkOptions(options, known);
-  if (parse !== undefined) checkFunction(parse, 'parse');
-  if (schema !== undefined && typeof schema?.['~standard']?.validate !== 'function') {
-    throw new BadOptionError('schema', schema, "a Standard Schema, which has '~standard'.validate");
-  }
-}
 
 /** A live value of one znode. */
 export class ZkLiveValue<T> implements LiveValue<T> {

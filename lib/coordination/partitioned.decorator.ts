@@ -2,7 +2,12 @@ import { checkKey } from '../services/keys.js';
 import { checkArguments } from '../decorators/decorate-method.js';
 import { backgroundMethod } from './background-method.js';
 import type { Partition } from './recipes/partition.js';
-import { checkPartitioner, type PartitionerOptions } from './recipes/partitioner-options.js';
+import {
+  checkPartitioner,
+  PARTITIONER_RULES,
+  type PartitionerOptions,
+} from './recipes/partitioner-options.js';
+import { type Rules, UNCHECKED } from '../client/option-rules.js';
 
 /**
  * The options of {@link Partitioned}.
@@ -14,13 +19,8 @@ export interface PartitionedOptions extends Omit<PartitionerOptions, 'onError'> 
   connection?: string | undefined;
 }
 
-const OPTIONS = [
-  'partitions',
-  'id',
-  'rebalanceDelay',
-  'stopTimeout',
-  'connection',
-] satisfies (keyof PartitionedOptions)[];
+const { onError: _, ...partitionerRules } = PARTITIONER_RULES;
+const RULES: Rules<PartitionedOptions> = { ...partitionerRules, connection: UNCHECKED };
 
 const INFO = { decorator: '@Partitioned', calledWhen: 'a partition is assigned' };
 
@@ -49,7 +49,7 @@ export function Partitioned(name: string, options: PartitionedOptions) {
   return backgroundMethod<(partition: Partition) => unknown, PartitionedOptions>(
     INFO,
     options,
-    OPTIONS,
+    RULES,
     (label, settings) => {
       checkKey(name, `name of ${label}`);
       checkPartitioner(settings);

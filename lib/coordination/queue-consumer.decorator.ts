@@ -1,9 +1,13 @@
-import { checkBoolean } from '../client/validation.js';
 import { checkKey } from '../services/keys.js';
 import { checkArguments } from '../decorators/decorate-method.js';
 import { backgroundMethod } from './background-method.js';
-import { checkConsume, type ConsumeOptions, type QueueHandler } from './recipes/consume-options.js';
+import {
+  CONSUME_RULES,
+  type ConsumeOptions,
+  type QueueHandler,
+} from './recipes/consume-options.js';
 import type { QueueSerializer } from './recipes/internals/queue-items.js';
+import { BOOLEAN, type Rules, uncheckedRules } from '../client/option-rules.js';
 
 /**
  * The options of {@link QueueConsumer}.
@@ -23,15 +27,12 @@ export interface QueueConsumerOptions<T = never> extends Omit<
   connection?: string | undefined;
 }
 
-const OPTIONS = [
-  'concurrency',
-  'errorMode',
-  'retryDelay',
-  'stopTimeout',
-  'priority',
-  'serializer',
-  'connection',
-] satisfies (keyof QueueConsumerOptions)[];
+const { signal: _, onError: __, ...consumeRules } = CONSUME_RULES;
+const RULES: Rules<QueueConsumerOptions> = {
+  ...consumeRules,
+  priority: BOOLEAN,
+  ...uncheckedRules('serializer', 'connection'),
+};
 
 const INFO = { decorator: '@QueueConsumer', calledWhen: 'an item is taken' };
 
@@ -55,11 +56,9 @@ export function QueueConsumer<T = never>(queue: string, options: QueueConsumerOp
   return backgroundMethod<QueueHandler<T>, QueueConsumerOptions<T>>(
     INFO,
     options,
-    OPTIONS,
+    RULES,
     (label, { priority = false, serializer, ...consume }) => {
       checkKey(queue, `queue of ${label}`);
-      checkBoolean(priority, 'priority');
-      checkConsume(consume, () => {});
       return ({ coordination }, call) => {
         const opened = priority
           ? coordination.priorityQueue<T>(queue, { serializer })

@@ -8,13 +8,14 @@ import {
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from '../client/index.js';
+import { checkOptions } from '../client/validation.js';
+import { UNCHECKED } from '../client/option-rules.js';
 import { checkArguments } from '../decorators/decorate-method.js';
 import { MisuseError } from '../decorators/requirement.js';
 import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';
 import { type CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
 import {
-  checkLiveValue,
-  LIVE_VALUE_OPTIONS,
+  LIVE_VALUE_RULES,
   type LiveValue,
   type LiveValueOptions,
   type ValidatedOptions,
@@ -111,7 +112,7 @@ export function ZkValue(
     throw new BadOptionError('path', path, 'the path of a znode');
   }
   checkArguments('@ZkValue', arguments, ['path', '{ … }']);
-  checkLiveValue(options, [...LIVE_VALUE_OPTIONS, 'connection']);
+  checkOptions(options, { ...LIVE_VALUE_RULES, connection: UNCHECKED });
   const { connection, ...rest } = options;
   const token = getZkValueToken(path, connection);
   return (target: object, property: string | symbol | undefined, index?: number) => {

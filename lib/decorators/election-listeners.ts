@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import { type Rules, UNCHECKED } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import type { Term } from '../recipes/index.js';
 import { checkKey } from '../services/keys.js';
@@ -9,7 +10,7 @@ import { injectService } from './injected-service.js';
 import { MisuseError } from './requirement.js';
 
 const LISTENERS = 'nestjs-zookeeper:election-listeners';
-const OPTIONS = ['connection'] satisfies (keyof ElectionListenerOptions)[];
+const RULES: Rules<ElectionListenerOptions> = { connection: UNCHECKED };
 const PARAMETERS = ['election', '{ connection }'];
 
 /**
@@ -77,7 +78,7 @@ function listener(
       throw new MisuseError(`${label} is not on an instance method`);
     }
     checkKey(election, `election of ${label}`);
-    checkOptions(options, OPTIONS, `options of ${label}`);
+    checkOptions(options, RULES, `options of ${label}`);
     const connection = connectionName(options.connection, `connection of ${label}`);
     // The listener does not use the service; the injection makes the start fail without a ZkModule.
     injectService(target, {

@@ -1,5 +1,5 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
-import { BadOptionError } from '../client/errors.js';
+import { rule, type Rules, UNCHECKED } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import { type LeaderParticipant, NotLeaderError } from '../recipes/index.js';
 import { checkKey, type LockKeys } from '../services/keys.js';
@@ -12,7 +12,7 @@ import type {
   ResultOf,
   SkippingDecorator,
 } from './decorator-types.js';
-import { METHOD_OPTIONS, type MethodCall, Requirement } from './requirement.js';
+import { METHOD_RULES, type MethodCall, Requirement } from './requirement.js';
 
 /**
  * A call of a `@LeaderOnly` method on an instance that does not lead.
@@ -98,7 +98,14 @@ export function LeaderOnly(...args: [string | LeaderOnlyOptions]): MethodDecorat
   );
 }
 
-const OPTIONS = [...METHOD_OPTIONS, 'election', 'otherwise'] satisfies (keyof LeaderOnlyOptions)[];
+const RULES: Rules<LeaderOnlyOptions> = {
+  ...METHOD_RULES,
+  election: UNCHECKED,
+  otherwise: rule(
+    "'skip', 'throw' or a function",
+    (value: unknown) => value === 'skip' || value === 'throw' || typeof value === 'function',
+  ),
+};
 
 /** Requires that this instance leads an election. */
 export class LeadershipRequirement extends Requirement<LeaderService> {
@@ -108,14 +115,9 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
 
   constructor(target: object, method: string | symbol, options: LeaderOnlyOptions) {
     super('@LeaderOnly', 'LeaderService', target, method, options ?? {});
-    checkOptions(options, OPTIONS, this.named('options'));
+    checkOptions(options, RULES, this.named('options'), (option) => this.named(option));
     const { election, otherwise } = options;
     checkKey(election, this.named('election'));
-    const known = [undefined, 'skip', 'throw'].includes(otherwise as string | undefined);
-    if (!known && typeof otherwise !== 'function') {
-      const expected = "'skip', 'throw' or a function";
-      throw new BadOptionError(this.named('otherwise'), otherwise, expected);
-    }
     this.election = election;
     this.otherwise = otherwise;
   }

@@ -1,17 +1,18 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
+import { rule, type Rules } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import type { Entry } from '../recipes/index.js';
 import { checkKey, checkKeys, type LockKeys } from '../services/keys.js';
 import { isContention, type OptionNaming } from '../services/lease-service.js';
 import { abandon } from '../services/lease-tracker.js';
-import { checkLockOptions, LOCK_OPTIONS } from '../services/lock.service.js';
-import { checkSemaphoreOptions, SEMAPHORE_OPTIONS } from '../services/semaphore.service.js';
+import { checkLockOptions, LOCK_RULES } from '../services/lock.service.js';
+import { checkSemaphoreOptions, SEMAPHORE_RULES } from '../services/semaphore.service.js';
 import { getLockServiceToken, getSemaphoreServiceToken } from '../services/tokens.js';
 import type { LeaseDecoratorOptions } from './decorator-types.js';
 import {
   type CallGuard,
-  METHOD_OPTIONS,
+  METHOD_RULES,
   type MethodCall,
   MisuseError,
   Requirement,
@@ -28,7 +29,7 @@ interface LeaseProvider {
 export interface LeaseKind {
   readonly decorator: string;
   readonly service: string;
-  readonly options: readonly string[];
+  readonly rules: Rules<Record<string, unknown>>;
   tokenOf(connection: string): InjectionToken<LeaseProvider>;
   checkKey(key: unknown, what: string): asserts key is LockKeys;
   /** @param keys the key in the decorator; undefined if it is made for each call */
@@ -38,7 +39,7 @@ export interface LeaseKind {
 export const LOCK: LeaseKind = {
   decorator: '@DistributedLock',
   service: 'LockService',
-  options: LOCK_OPTIONS,
+  rules: LOCK_RULES,
   tokenOf: getLockServiceToken,
   checkKey: checkKeys,
   checkOptions: checkLockOptions,
@@ -47,7 +48,7 @@ export const LOCK: LeaseKind = {
 export const SEMAPHORE: LeaseKind = {
   decorator: '@DistributedSemaphore',
   service: 'SemaphoreService',
-  options: SEMAPHORE_OPTIONS,
+  rules: SEMAPHORE_RULES,
   // The service receives only keys and options that checkKey and checkOptions accepted.
   tokenOf: getSemaphoreServiceToken as LeaseKind['tokenOf'],
   checkKey,
@@ -59,6 +60,11 @@ export type KeySource =
   | { from: 'name'; key: LockKeys }
   | { from: 'arguments'; key: (...args: never[]) => unknown }
   | { from: 'context'; key: (context: ExecutionContext) => unknown };
+
+const onBusyRule = rule(
+  "'throw', 'skip' or a function that returns an error",
+  (value: unknown) => value === 'throw' || value === 'skip' || typeof value === 'function',
+);
 
 /** Requires a lock or permits while the method runs. */
 export class LeaseRequirement extends Requirement<LeaseProvider> {
@@ -76,14 +82,15 @@ export class LeaseRequirement extends Requirement<LeaseProvider> {
   ) {
     super(kind.decorator, kind.service, target, method, options ?? {});
     // A signal belongs to one call; a decorator applies to all calls.
-    const known = kind.options.filter((option) => option !== 'signal');
-    checkOptions(options, [...known, ...METHOD_OPTIONS, 'onBusy'], this.named('options'));
-    const { onBusy = 'throw', onLost: _, connection: __, ...acquireOptions } = options;
-    if (onBusy !== 'throw' && onBusy !== 'skip' && typeof onBusy !== 'function') {
-      const expected = "'throw', 'skip' or a function that returns an error";
-      throw new BadOptionError(this.named('onBusy'), onBusy, expected);
-    }
+    const { signal: _signal, ...rules } = kind.rules;
     const named: OptionNaming = (option) => this.named(option);
+    checkOptions(
+      options,
+      { ...rules, ...METHOD_RULES, onBusy: onBusyRule },
+      this.named('options'),
+      named,
+    );
+    const { onBusy = 'throw', onLost: _, connection: __, ...acquireOptions } = options;
     if (source.from === 'name') kind.checkKey(source.key, named('key'));
     kind.checkOptions(acquireOptions, source.key, named);
     this.wait = acquireOptions.wait;

@@ -2,6 +2,7 @@ import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import 'reflect-metadata';
 import { EMPTY, isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
+import { type Rules, uncheckedRules } from '../client/option-rules.js';
 import type { LockKeys } from '../services/keys.js';
 import { connectionName } from '../services/tokens.js';
 
@@ -31,7 +32,7 @@ interface MethodOptions {
   connection?: string | undefined;
 }
 
-export const METHOD_OPTIONS = ['onLost', 'connection'] satisfies (keyof MethodOptions)[];
+export const METHOD_RULES: Rules<MethodOptions> = uncheckedRules('onLost', 'connection');
 
 /** What one decorator requires for each call of one method: a lease, or leadership. Its options are checked. */
 export abstract class Requirement<Service = unknown> {

@@ -1,6 +1,7 @@
 import { type MeterProvider, metrics, trace, type TracerProvider } from '@opentelemetry/api';
 import { BadOptionError } from '../client/errors.js';
-import { checkBoolean, checkOptions } from '../client/validation.js';
+import { BOOLEAN, uncheckedRules } from '../client/option-rules.js';
+import { checkOptions } from '../client/validation.js';
 import { measure } from './metrics.js';
 import { traceLocks } from './spans.js';
 
@@ -87,12 +88,10 @@ export class ZookeeperInstrumentation {
 }
 
 function checked(config: ZookeeperInstrumentationConfig): ZookeeperInstrumentationConfig {
-  const { enabled, tracerProvider, meterProvider } = checkOptions(config, [
-    'enabled',
-    'tracerProvider',
-    'meterProvider',
-  ]);
-  if (enabled !== undefined) checkBoolean(enabled, 'enabled');
+  const { tracerProvider, meterProvider } = checkOptions(config, {
+    enabled: BOOLEAN,
+    ...uncheckedRules('tracerProvider', 'meterProvider'),
+  });
   if (tracerProvider !== undefined && typeof tracerProvider.getTracer !== 'function') {
     throw new BadOptionError('tracerProvider', tracerProvider, 'a TracerProvider');
   }

@@ -1,6 +1,11 @@
 import { hostname } from 'node:os';
-import { BadOptionError } from '../client/errors.js';
-import { checkFunction } from '../client/validation.js';
+import {
+  FUNCTION,
+  NON_EMPTY_STRING,
+  rule,
+  type Rules,
+  wholeNumber,
+} from '../client/option-rules.js';
 
 /**
  * The options of a candidate of an election.
@@ -26,31 +31,18 @@ export interface CandidateOptions {
   onError?: ((error: unknown) => void) | undefined;
 }
 
-export const CANDIDATE_OPTIONS = [
-  'id',
-  'key',
-  'priority',
-  'onError',
-] as const satisfies (keyof CandidateOptions)[];
-
 /** Bytes. Each request to join the election contains the id. */
 const MAX_ID_BYTES = 4096;
 
+export const CANDIDATE_RULES: Rules<CandidateOptions> = {
+  id: rule(
+    `a string of at most ${MAX_ID_BYTES} bytes`,
+    (id: unknown) => typeof id === 'string' && Buffer.byteLength(id) <= MAX_ID_BYTES,
+  ),
+  key: NON_EMPTY_STRING,
+  priority: wholeNumber(0),
+  onError: FUNCTION,
+};
+
 /** The default id. */
 export const THIS_PROCESS = `${hostname()}:${process.pid}`;
-
-/** Returns the options with their defaults. */
-export function checkCandidate(path: string, options: CandidateOptions) {
-  const { id = THIS_PROCESS, key = path, priority, onError } = options;
-  if (typeof id !== 'string' || Buffer.byteLength(id) > MAX_ID_BYTES) {
-    throw new BadOptionError('id', id, `a string of at most ${MAX_ID_BYTES} bytes`);
-  }
-  if (typeof key !== 'string' || key === '') {
-    throw new BadOptionError('key', key, 'a non-empty string');
-  }
-  if (priority !== undefined && !(Number.isSafeInteger(priority) && priority >= 0)) {
-    throw new BadOptionError('priority', priority, 'a whole number of 0 or more');
-  }
-  if (onError !== undefined) checkFunction(onError, 'onError');
-  return { id, key, priority, onError };
-}

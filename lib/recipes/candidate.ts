@@ -2,9 +2,9 @@ import { setMaxListeners } from 'node:events';
 import { ShuttingDownError } from '../client/errors.js';
 import type { Session, ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { checkBelowRoot, checkFunction } from '../client/validation.js';
 import { sleep as pause } from '../client/sleep.js';
-import { type CandidateOptions, checkCandidate, THIS_PROCESS } from './candidate-options.js';
+import { checkBelowRoot, checkFunction } from '../client/validation.js';
+import { type CandidateOptions, THIS_PROCESS } from './candidate-options.js';
 import { follows, publishElected, publishTermOver } from './diagnostics.js';
 import { runDetached } from './internals/call-chain.js';
 import { IllegalStateError } from './errors.js';
@@ -72,7 +72,7 @@ export abstract class Candidate {
     options: CandidateOptions = {},
   ) {
     checkBelowRoot(path);
-    const { id, key, priority, onError = warn } = checkCandidate(path, options);
+    const { id = THIS_PROCESS, key = path, priority, onError = warn } = options;
     this.id = id;
     this.key = key;
     this.priority = priority;

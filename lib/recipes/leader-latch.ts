@@ -1,13 +1,13 @@
-import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkOptions } from '../client/validation.js';
 import { MAX_TIMER, sleep as pause } from '../client/sleep.js';
+import { oneOf, type Rules } from '../client/option-rules.js';
+import { checkOptions, checkValue } from '../client/validation.js';
 import { Candidate } from './candidate.js';
-import { CANDIDATE_OPTIONS, type CandidateOptions } from './candidate-options.js';
+import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
 import { LockTimeoutError } from './errors.js';
 import { LATCH } from './internals/participants.js';
 import { cancelled } from './internals/waiter.js';
-import { type AcquireOptions, checkAcquire, WAIT_OPTIONS } from './lease.js';
+import { type AcquireOptions, WAIT_RULES } from './lease.js';
 import type { LeaseTerm, Term } from './term.js';
 
 /*
@@ -36,7 +36,8 @@ export interface LeaderLatchOptions extends CandidateOptions {
   closeMode?: CloseMode | undefined;
 }
 
-const LATCH_OPTIONS = [...CANDIDATE_OPTIONS, 'closeMode'] satisfies (keyof LeaderLatchOptions)[];
+const closeModeRule = oneOf('silent', 'notify');
+const LATCH_RULES: Rules<LeaderLatchOptions> = { ...CANDIDATE_RULES, closeMode: closeModeRule };
 
 /**
  * A participant of the election on the znode `path`. It shares the path with Curator's `LeaderLatch`. A leader leads until
@@ -50,8 +51,8 @@ export class LeaderLatch extends Candidate {
   private readonly closeMode: CloseMode;
 
   constructor(client: ZkClient, path: string, options: LeaderLatchOptions = {}) {
-    super(client, path, checkOptions(options, LATCH_OPTIONS));
-    this.closeMode = checkCloseMode(options.closeMode ?? 'silent');
+    super(client, path, checkOptions(options, LATCH_RULES));
+    this.closeMode = options.closeMode ?? 'silent';
   }
 
   /**
@@ -62,7 +63,7 @@ export class LeaderLatch extends Candidate {
    *   ConnectionError when the retry policy gives up, NotAuthorizedError, RecipeConflictError
    */
   async await(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<Term> {
-    checkAcquire(options, WAIT_OPTIONS);
+    checkOptions(options, WAIT_RULES);
     const { wait, signal } = options;
     const deadline = performance.now() + (wait ?? Infinity);
     for (;;) {
@@ -92,7 +93,8 @@ export class LeaderLatch extends Candidate {
    * deleted, as {@link Lease.release} does. Idempotent.
    */
   async close(mode: CloseMode = this.closeMode): Promise<void> {
-    await this.end(checkCloseMode(mode) === 'silent');
+    checkValue('closeMode', mode, closeModeRule);
+    await this.end(mode === 'silent');
   }
 
   protected override lead({ signal }: LeaseTerm): Promise<void> {
@@ -120,9 +122,4 @@ export class LeaderLatch extends Candidate {
       key: this.key,
     });
   }
-}
-
-function checkCloseMode(mode: unknown): CloseMode {
-  if (mode === 'silent' || mode === 'notify') return mode;
-  throw new BadOptionError('closeMode', mode, "'silent' or 'notify'");
 }

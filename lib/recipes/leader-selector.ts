@@ -1,8 +1,9 @@
 import { CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
+import { BOOLEAN, type Rules } from '../client/option-rules.js';
+import { checkFunction, checkOptions } from '../client/validation.js';
 import { Candidate } from './candidate.js';
-import { CANDIDATE_OPTIONS, type CandidateOptions } from './candidate-options.js';
+import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
 import { currentTerm, runLeading } from './internals/call-chain.js';
 import { SELECTOR } from './internals/participants.js';
 import type { LeaseTerm, Term } from './term.js';
@@ -22,10 +23,10 @@ export interface LeaderSelectorOptions extends CandidateOptions {
   autoRequeue?: boolean | undefined;
 }
 
-const SELECTOR_OPTIONS = [
-  ...CANDIDATE_OPTIONS,
-  'autoRequeue',
-] satisfies (keyof LeaderSelectorOptions)[];
+export const SELECTOR_RULES: Rules<LeaderSelectorOptions> = {
+  ...CANDIDATE_RULES,
+  autoRequeue: BOOLEAN,
+};
 
 /**
  * The work of a leader during its term.
@@ -69,11 +70,9 @@ export class LeaderSelector extends Candidate {
     private readonly takeLeadership: TakeLeadership,
     options: LeaderSelectorOptions = {},
   ) {
-    super(client, path, checkOptions(options, SELECTOR_OPTIONS));
-    const { autoRequeue = false } = options;
+    super(client, path, checkOptions(options, SELECTOR_RULES));
     checkFunction(takeLeadership, 'takeLeadership');
-    checkBoolean(autoRequeue, 'autoRequeue');
-    this.autoRequeue = autoRequeue;
+    this.autoRequeue = options.autoRequeue ?? false;
   }
 
   /**

@@ -1,6 +1,14 @@
 import { BadOptionError } from '../client/errors.js';
 import type { TransactionOperation, TransactionResults } from '../client/index.js';
 import { MAX_TIMER } from '../client/sleep.js';
+import {
+  ABORT_SIGNAL,
+  milliseconds,
+  oneOf,
+  rule,
+  type Rules,
+  UNCHECKED,
+} from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import type { HolderDetails } from './types.js';
 
@@ -162,65 +170,44 @@ export interface AcquireOptions {
   details?: HolderDetails | undefined;
 }
 
-export const ACQUIRE_OPTIONS = [
-  'wait',
-  'signal',
-  'holdAtLeast',
-  'holdAtMost',
-  'fairness',
-  'linger',
-  'onDeadlock',
-  'details',
-] as const satisfies (keyof AcquireOptions)[];
+/** Milliseconds of a wait. */
+export const duration = rule(
+  '0 or more milliseconds, or Infinity',
+  (value: unknown) => typeof value === 'number' && value >= 0,
+);
 
-/** The options of a wait. */
-export const WAIT_OPTIONS = ['wait', 'signal'] as const satisfies (keyof AcquireOptions)[];
+/** The rules for the options of a wait. */
+export const WAIT_RULES: Rules<Pick<AcquireOptions, 'wait' | 'signal'>> = {
+  wait: duration,
+  signal: ABORT_SIGNAL,
+};
 
-/** Checks the names and the values of the options of an acquire. */
+export const ACQUIRE_RULES: Rules<AcquireOptions> = {
+  ...WAIT_RULES,
+  holdAtLeast: rule(
+    `0 to ${MAX_TIMER} milliseconds`,
+    (value: unknown) => typeof value === 'number' && value >= 0 && value <= MAX_TIMER,
+  ),
+  holdAtMost: rule(
+    '1 or more milliseconds, or Infinity',
+    (value: unknown) => typeof value === 'number' && value >= 1,
+  ),
+  fairness: oneOf('handover', 'strict'),
+  linger: milliseconds(0),
+  onDeadlock: oneOf('report', 'refuse'),
+  details: UNCHECKED,
+};
+
+/** Checks the options of an acquire. */
 export function checkAcquire(
   options: AcquireOptions,
-  known: readonly string[] = ACQUIRE_OPTIONS,
-): void {
-  checkOptions(options, known);
-  checkAcquireValues(options);
-}
-
-/**
- * Checks the values of the options that every acquire takes.
- *
- * @param nameOf returns the name of an option in errors; default: the option itself
- */
-export function checkAcquireValues(
-  options: AcquireOptions,
+  rules: Rules<AcquireOptions> = ACQUIRE_RULES,
   nameOf?: (option: string) => string,
 ): void {
-  const { wait, signal, holdAtLeast, holdAtMost, fairness, linger, onDeadlock } = options;
-  let wrong: [option: string, value: unknown, expected: string] | undefined;
-  if (isBelow(wait, 0)) {
-    wrong = ['wait', wait, '0 or more milliseconds, or Infinity'];
-  } else if (isBelow(linger, 0)) {
-    wrong = ['linger', linger, '0 or more milliseconds'];
-  } else if ((linger ?? 0) > MAX_TIMER) {
-    wrong = ['linger', linger, 'less than 24 days'];
-  } else if (fairness !== undefined && fairness !== 'handover' && fairness !== 'strict') {
-    wrong = ['fairness', fairness, "'handover' or 'strict'"];
-  } else if (onDeadlock !== undefined && onDeadlock !== 'report' && onDeadlock !== 'refuse') {
-    wrong = ['onDeadlock', onDeadlock, "'report' or 'refuse'"];
-  } else if (isBelow(holdAtLeast, 0)) {
-    wrong = ['holdAtLeast', holdAtLeast, '0 or more milliseconds'];
-  } else if (isBelow(holdAtMost, 1)) {
-    wrong = ['holdAtMost', holdAtMost, '1 or more milliseconds, or Infinity'];
-  } else if ((holdAtLeast ?? 0) > Math.min(holdAtMost ?? Infinity, MAX_TIMER)) {
-    wrong = ['holdAtLeast', holdAtLeast, 'less than 24 days and than holdAtMost'];
-  } else if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    wrong = ['signal', signal, 'an AbortSignal'];
-  }
-  if (!wrong) return;
-  const [option, value, expected] = wrong;
-  throw new BadOptionError(nameOf ? nameOf(option) : option, value, expected);
-}
-
-/** Whether a value is given and is not a number of at least `min`. */
-function isBelow(value: unknown, min: number): boolean {
-  return value !== undefined && !(typeof value === 'number' && value >= min);
+  checkOptions(options, rules, 'options', nameOf);
+  const { holdAtLeast = 0, holdAtMost = Infinity } = options;
+  if (holdAtLeast <= holdAtMost) return;
+  const option = 'holdAtLeast';
+  const expected = `at most the ${holdAtMost} milliseconds of holdAtMost`;
+  throw new BadOptionError(nameOf?.(option) ?? option, holdAtLeast, expected);
 }

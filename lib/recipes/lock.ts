@@ -1,5 +1,5 @@
-import { BadOptionError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
+import { BOOLEAN, type Rules, STRING } from '../client/option-rules.js';
 import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
 import { publishReentry, publishWait } from './diagnostics.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
@@ -7,7 +7,7 @@ import { runHolding } from './internals/call-chain.js';
 import { type Grant, RESOLVED } from './internals/grant.js';
 import { type QueueEntry, readParticipants, revoke } from './internals/participants.js';
 import { connectWithin } from './internals/waiter.js';
-import { ACQUIRE_OPTIONS, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
+import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
 import type { Participant, Recipe } from './types.js';
 
 /**
@@ -22,7 +22,7 @@ export interface LockConstructorOptions {
   reentrant?: boolean | undefined;
 }
 
-const CONSTRUCTOR_OPTIONS = ['key', 'reentrant'] satisfies (keyof LockConstructorOptions)[];
+export const CONSTRUCTOR_RULES: Rules<LockConstructorOptions> = { key: STRING, reentrant: BOOLEAN };
 
 /**
  * An entry into a lock by a holder that is not a callback, such as a stream. Code that runs in `run` counts as the
@@ -66,11 +66,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     readonly noun: 'lock' | 'semaphore' = 'lock',
   ) {
     checkBelowRoot(path);
-    const { key = path, reentrant = true } = checkOptions(options, CONSTRUCTOR_OPTIONS);
-    if (typeof key !== 'string') throw new BadOptionError('key', key, 'a string');
-    if (typeof reentrant !== 'boolean') {
-      throw new BadOptionError('reentrant', reentrant, 'true or false');
-    }
+    const { key = path, reentrant = true } = checkOptions(options, CONSTRUCTOR_RULES);
     this.key = key;
     this.reentrant = reentrant;
   }
@@ -113,7 +109,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
    * @throws SelfDeadlockError if the call chain holds the lock already
    */
   async acquire(options: Options = {} as Options): Promise<Lease> {
-    checkAcquire(options, this.acquireOptions);
+    checkAcquire(options, this.acquireRules);
     const advice = this.reentrant ? 'release it first, or use withLock()' : undefined;
     if (this.heldByChain()) throw this.selfDeadlock('and acquire() never re-enters', advice);
     return (await this.acquireGrant(options)).lease(this.key, options);
@@ -121,7 +117,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** As {@link acquire}, but resolves to undefined if the lock is not granted within `wait`, by default 0. */
   async tryAcquire(options: Options = {} as Options): Promise<Lease | undefined> {
-    checkAcquire(options, this.acquireOptions);
+    checkAcquire(options, this.acquireRules);
     try {
       return await this.acquire({ ...options, wait: options.wait ?? 0 });
     } catch (error) {
@@ -149,8 +145,8 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   protected abstract entries(): Promise<QueueEntry[]>;
 
   /** The names of the options of an acquire. */
-  protected get acquireOptions(): readonly string[] {
-    return ACQUIRE_OPTIONS;
+  protected get acquireRules(): Rules<AcquireOptions> {
+    return ACQUIRE_RULES;
   }
 
   /**
@@ -170,7 +166,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** Checks the options and returns the grant that the call chain enters again, if there is one. */
   private reentered(options: Options): Grant | undefined {
-    checkAcquire(options, this.acquireOptions);
+    checkAcquire(options, this.acquireRules);
     const outer = this.heldByChain();
     if (outer && !this.reentrant) throw this.selfDeadlock('and reentrant is false');
     if (outer) publishReentry(this);

@@ -1,4 +1,5 @@
 import type { ZkClient } from '../client/index.js';
+import { STRING } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import { grantInChain } from './internals/call-chain.js';
 import type { Grant } from './internals/grant.js';
@@ -17,7 +18,7 @@ import { Semaphore } from './semaphore.js';
  */
 export class NonReentrantMutex extends Semaphore {
   constructor(client: ZkClient, path: string, options: Pick<LockConstructorOptions, 'key'> = {}) {
-    const { key } = checkOptions(options, ['key']);
+    const { key } = checkOptions(options, { key: STRING });
     super(client, path, { key, permits: 1 }, 'lock');
   }
 

@@ -1,5 +1,7 @@
 import { BadOptionError, foreignText, isCode } from '../client/errors.js';
 import type { Watch, ZkClient } from '../client/index.js';
+import { wholeNumber } from '../client/option-rules.js';
+import { checkValue } from '../client/validation.js';
 import { SharedCount } from './shared-count.js';
 
 /**
@@ -19,7 +21,7 @@ export class PermitLimit {
     private readonly path: string,
     readonly permits: Permits,
   ) {
-    if (!(permits instanceof SharedCount)) checkPositive('permits', permits);
+    if (!(permits instanceof SharedCount)) checkValue('permits', permits, wholeNumber(1));
   }
 
   /** The number if it is fixed; undefined if a SharedCount has it. */
@@ -27,8 +29,7 @@ export class PermitLimit {
     return typeof this.permits === 'number' ? this.permits : undefined;
   }
 
-  checkCount(count: unknown): asserts count is number {
-    checkPositive('count', count);
+  checkCount(count: number): void {
     if (count > (this.fixed ?? Infinity)) {
       throw new BadOptionError('count', count, `at most the ${this.fixed} permits there are`);
     }
@@ -105,13 +106,4 @@ export class PermitLimit {
 
 function nameOf(permits: Permits): string | number {
   return typeof permits === 'number' ? permits : `number at ${permits.path}`;
-}
-
-export function checkPositive(
-  option: string,
-  value: unknown,
-  otherwise = '',
-): asserts value is number {
-  if (Number.isSafeInteger(value) && (value as number) > 0) return;
-  throw new BadOptionError(option, value, `a whole number of 1 or more${otherwise}`);
 }

@@ -1,4 +1,5 @@
 import type { ZkClient } from '../client/index.js';
+import { type Rules, UNCHECKED, wholeNumber } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import { publishWait } from './diagnostics.js';
 import type { Grant } from './internals/grant.js';
@@ -9,8 +10,8 @@ import { Ownership } from './internals/ownership.js';
 import { type QueueEntry, readQueue } from './internals/participants.js';
 import type { QueuePosition } from './internals/queue.js';
 import { cancelled, connectWithin, NO_WAITERS, type Request, Waiter } from './internals/waiter.js';
-import { ACQUIRE_OPTIONS, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
-import { Lock, type LockConstructorOptions } from './lock.js';
+import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
+import { CONSTRUCTOR_RULES, Lock, type LockConstructorOptions } from './lock.js';
 import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
 import { PermitLimit, type Permits } from './permit-limit.js';
 import type { Recipe } from './types.js';
@@ -38,11 +39,7 @@ export interface SemaphoreOptions extends LockConstructorOptions {
   permits: Permits;
 }
 
-const SEMAPHORE_OPTIONS = [
-  'key',
-  'reentrant',
-  'permits',
-] as const satisfies (keyof SemaphoreOptions)[];
+const SEMAPHORE_RULES: Rules<SemaphoreOptions> = { ...CONSTRUCTOR_RULES, permits: UNCHECKED };
 
 /**
  * The options of an acquire of permits.
@@ -54,7 +51,7 @@ export interface PermitOptions extends AcquireOptions {
   count?: number | undefined;
 }
 
-const PERMIT_OPTIONS = [...ACQUIRE_OPTIONS, 'count'] satisfies (keyof PermitOptions)[];
+const PERMIT_RULES: Rules<PermitOptions> = { ...ACQUIRE_RULES, count: wholeNumber(1) };
 
 /**
  * A semaphore on the znode `path`. It shares the path with Curator's `InterProcessSemaphoreV2`. Permits belong to leases
@@ -72,7 +69,7 @@ export class Semaphore extends Lock<PermitOptions> {
     options: SemaphoreOptions,
     noun: Lock['noun'] = 'semaphore',
   ) {
-    const { key, reentrant } = checkOptions(options, SEMAPHORE_OPTIONS);
+    const { key, reentrant } = checkOptions(options, SEMAPHORE_RULES);
     super(client, path, 'semaphore', { key, reentrant }, noun);
     this.limit = new PermitLimit(client, path, options?.permits);
     this.acquisition = new PermitAcquisition(client, path, this.limit);
@@ -80,7 +77,7 @@ export class Semaphore extends Lock<PermitOptions> {
 
   /** As {@link acquire}, with a lease for each permit, so that they can be released one by one. */
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
-    checkAcquire(options, this.acquireOptions);
+    checkAcquire(options, this.acquireRules);
     const rest = await connectWithin(this, options, (signal) => this.client.session({ signal }));
     const grants = await publishWait(this, () => this.takeEach(this.requestOf(rest)));
     return grants.map((grant) => grant.lease(this.key, options));
@@ -92,8 +89,8 @@ export class Semaphore extends Lock<PermitOptions> {
     return Math.max(0, value - (await this.acquisition.taken()));
   }
 
-  protected override get acquireOptions(): readonly string[] {
-    return PERMIT_OPTIONS;
+  protected override get acquireRules(): Rules<AcquireOptions> {
+    return PERMIT_RULES;
   }
 
   protected override heldByChain(): Grant | undefined {

@@ -1,6 +1,8 @@
 import { BadOptionError } from '../client/errors.js';
+import { type Rules, UNCHECKED } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.js';
+import { SELECTOR_RULES } from '../recipes/leader-selector.js';
 import { checkKey } from './keys.js';
 
 /**
@@ -28,12 +30,9 @@ export interface SelectOptions
  */
 export type ElectionAtStart = string | (ElectionOptions & { election: string });
 
-export const ELECTION_OPTIONS = ['id', 'path', 'priority'] satisfies (keyof ElectionOptions)[];
-export const SELECT_OPTIONS = [
-  ...ELECTION_OPTIONS,
-  'autoRequeue',
-  'onError',
-] satisfies (keyof SelectOptions)[];
+const { id, priority, autoRequeue, onError } = SELECTOR_RULES;
+export const ELECTION_RULES: Rules<ElectionOptions> = { id, priority, path: UNCHECKED };
+export const SELECT_RULES: Rules<SelectOptions> = { ...ELECTION_RULES, autoRequeue, onError };
 
 /** Checks the module's `elections`. Returns the options of each election by its name. */
 export function electionsByName(elections: unknown): Map<string, ElectionOptions> {
@@ -43,7 +42,10 @@ export function electionsByName(elections: unknown): Map<string, ElectionOptions
   const byName = new Map<string, ElectionOptions>();
   for (const [index, entry] of (elections as unknown[]).entries()) {
     const what = `elections[${index}]`;
-    if (typeof entry !== 'string') checkOptions(entry, [...ELECTION_OPTIONS, 'election'], what);
+    if (typeof entry !== 'string') {
+      const named = (option: string) => `${what}.${option}`;
+      checkOptions(entry, { ...ELECTION_RULES, election: UNCHECKED }, what, named);
+    }
     const { election, ...options } =
       typeof entry === 'string' ? { election: entry } : (entry as { election: unknown });
     checkKey(election, typeof entry === 'string' ? what : `${what}.election`);

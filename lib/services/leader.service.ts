@@ -3,6 +3,7 @@ import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { sleep } from '../client/sleep.js';
+import { UNCHECKED } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import {
   type CandidateOptions,
@@ -15,9 +16,9 @@ import {
 import { runLeading } from '../recipes/internals/call-chain.js';
 import { readCandidates } from '../recipes/internals/participants.js';
 import {
-  ELECTION_OPTIONS,
+  ELECTION_RULES,
   type ElectionOptions,
-  SELECT_OPTIONS,
+  SELECT_RULES,
   type SelectOptions,
 } from './election-options.js';
 import { checkKey, electionPath } from './keys.js';
@@ -70,7 +71,7 @@ export class LeaderService {
    * @throws BadOptionError if this process has joined with other options, or with `select`; ShuttingDownError
    */
   latch(election: string, options: ElectionOptions = {}): LeaderLatch {
-    checkOptions(options, ELECTION_OPTIONS);
+    checkOptions(options, ELECTION_RULES);
     const existing = this.candidateOf(election);
     if (existing) return this.existingLatch(existing, options);
     return this.join(
@@ -94,7 +95,7 @@ export class LeaderService {
     takeLeadership: TakeLeadership,
     options: SelectOptions = {},
   ): LeaderSelector {
-    checkOptions(options, SELECT_OPTIONS);
+    checkOptions(options, SELECT_RULES);
     if (this.candidateOf(election)) throw joinedAlready(election);
     const { autoRequeue, onError } = options;
     return this.join(
@@ -134,7 +135,7 @@ export class LeaderService {
     election: string,
     options: Pick<ElectionOptions, 'path'> = {},
   ): Promise<LeaderParticipant[]> {
-    checkOptions(options, ['path']);
+    checkOptions(options, { path: UNCHECKED });
     const path = options.path ?? this.candidateOf(election)?.path ?? this.pathOf(election);
     if (this.client.state === 'CONNECTING') await this.client.connect();
     return readCandidates(this.client, path);

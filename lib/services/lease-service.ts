@@ -4,7 +4,8 @@ import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { captureContext } from '../client/listeners.js';
-import { checkFunction, checkOptions } from '../client/validation.js';
+import { FUNCTION, type Rules, UNCHECKED } from '../client/option-rules.js';
+import { checkOptions } from '../client/validation.js';
 import {
   type AcquireOptions,
   type Entry,
@@ -14,7 +15,7 @@ import {
   revoke,
 } from '../recipes/index.js';
 import { connectWithin } from '../recipes/internals/waiter.js';
-import { ACQUIRE_OPTIONS, checkAcquireValues, type LeaseBase } from '../recipes/lease.js';
+import { ACQUIRE_RULES, checkAcquire, type LeaseBase } from '../recipes/lease.js';
 import { checkDetails } from '../recipes/internals/node-data.js';
 import { type Admission, LeaseTracker } from './lease-tracker.js';
 
@@ -57,20 +58,13 @@ export interface LeaseDefaults {
   details?: HolderDetails | undefined;
 }
 
-export const LEASE_OPTIONS = [
-  ...ACQUIRE_OPTIONS,
-  'path',
-  'onRevoke',
-] as const satisfies (keyof LeaseOptions)[];
+export const LEASE_RULES: Rules<LeaseOptions> = {
+  ...ACQUIRE_RULES,
+  path: UNCHECKED,
+  onRevoke: FUNCTION,
+};
 
-const DEFAULTS = [
-  'wait',
-  'holdAtMost',
-  'fairness',
-  'linger',
-  'details',
-  'onDeadlock',
-] satisfies (keyof LeaseDefaults)[];
+const { signal: _, holdAtLeast: __, ...DEFAULT_RULES } = ACQUIRE_RULES;
 
 /** Returns the name of an option in error messages. */
 export type OptionNaming = (option: string) => string;
@@ -78,16 +72,23 @@ export type OptionNaming = (option: string) => string;
 export const sameName: OptionNaming = (option) => option;
 
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {
-  checkOptions(defaults, DEFAULTS, 'defaults');
-  checkLeaseOptions(defaults as LeaseDefaults, (option) => `defaults.${option}`);
+  const named: OptionNaming = (option) => `defaults.${option}`;
+  checkOptions(defaults, DEFAULT_RULES, 'defaults', named);
+  checkDetailsOf(defaults as LeaseDefaults, named);
 }
 
-/** Checks the options that locks and semaphores have in common. */
-export function checkLeaseOptions(options: LeaseOptions, named: OptionNaming = sameName): void {
-  checkAcquireValues(options, named);
-  const { details, onRevoke } = options;
+/** Checks the options of a call for a lock or permits. */
+export function checkLeaseOptions<O extends LeaseOptions>(
+  options: O,
+  rules: Rules<O>,
+  named: OptionNaming,
+): void {
+  checkAcquire(options, rules, named);
+  checkDetailsOf(options, named);
+}
+
+function checkDetailsOf({ details }: LeaseDefaults, named: OptionNaming): void {
   if (details !== undefined) checkDetails(details, named('details'));
-  if (onRevoke !== undefined) checkFunction(onRevoke, named('onRevoke'));
 }
 
 /** A lock, a multi-lock or a semaphore. */
@@ -189,7 +190,7 @@ export abstract class LeaseService {
       let options: AcquireOptions = { ...wanted, signal };
       if (!this.client.connected && this.client.state === 'CONNECTING') {
         // The recipe checks these options, but only after the connect.
-        checkAcquireValues(options);
+        checkAcquire(options);
         options = await connectWithin(request, options, (limited) =>
           abortable(this.client.connect(), limited),
         );

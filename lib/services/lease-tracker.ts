@@ -1,5 +1,6 @@
 import { quotedKey, ShuttingDownError } from '../client/errors.js';
-import { checkSignal } from '../client/validation.js';
+import { ABORT_SIGNAL } from '../client/option-rules.js';
+import { checkValue } from '../client/validation.js';
 import type { Entry, Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../recipes/internals/fifo-set.js';
 import { grantOf } from '../recipes/internals/grant.js';
@@ -45,7 +46,7 @@ export class LeaseTracker {
     signal: AbortSignal | undefined,
     acquire: (signal: AbortSignal, onGranted: () => void) => Promise<T>,
   ): Promise<T> {
-    checkSignal(signal);
+    if (signal !== undefined) checkValue('signal', signal, ABORT_SIGNAL);
     if (this.refusal && !admission.isReentry) throw refused(admission, this.refusal);
     // Not AbortSignal.any(): a signal that lives as long as the application would collect a dependent
     // signal of every call.

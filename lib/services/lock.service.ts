@@ -1,5 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
-import { checkBoolean, checkFunction, checkOptions } from '../client/validation.js';
+import { BOOLEAN, oneOf, type Rules, UNCHECKED } from '../client/option-rules.js';
+import { checkFunction, checkOptions } from '../client/validation.js';
 import { grantInChain } from '../recipes/internals/call-chain.js';
 import {
   type Entry,
@@ -15,7 +16,7 @@ import {
 import { checkKey, checkKeys, type LockKeys, lockPath } from './keys.js';
 import {
   checkLeaseOptions,
-  LEASE_OPTIONS,
+  LEASE_RULES,
   type LeaseOptions,
   type LeaseRequest,
   LeaseService,
@@ -61,31 +62,29 @@ export type LockQuery = Pick<LockOptions, 'mode' | 'path'>;
  */
 export type LeaseOf<K extends LockKeys> = K extends string ? Lease : MultiLease;
 
-export const LOCK_OPTIONS = [...LEASE_OPTIONS, 'mode', 'reentrant'] satisfies (keyof LockOptions)[];
-const QUERY_OPTIONS = ['mode', 'path'] satisfies (keyof LockQuery)[];
 const LOCKS = { exclusive: Mutex, read: ReadLock, write: WriteLock } satisfies Record<
   LockMode,
   unknown
 >;
+const QUERY_RULES: Rules<LockQuery> = {
+  mode: oneOf(...Object.keys(LOCKS)),
+  path: UNCHECKED,
+};
+export const LOCK_RULES: Rules<LockOptions> = {
+  ...LEASE_RULES,
+  ...QUERY_RULES,
+  reentrant: BOOLEAN,
+};
 
 export function checkLockOptions(
   options: unknown,
   keys: unknown,
   named: OptionNaming = sameName,
 ): asserts options is LockOptions {
-  checkOptions(options, LOCK_OPTIONS);
-  const { mode, reentrant, path } = options as LockOptions;
-  if (mode !== undefined) checkMode(mode, named('mode'));
-  if (reentrant !== undefined) checkBoolean(reentrant, named('reentrant'));
+  checkLeaseOptions(options as LockOptions, LOCK_RULES, named);
+  const { path } = options as LockOptions;
   if (path !== undefined && Array.isArray(keys)) {
     throw new BadOptionError(named('path'), path, 'left out with a list of keys');
-  }
-  checkLeaseOptions(options as LockOptions, named);
-}
-
-function checkMode(mode: unknown, option: string): void {
-  if (typeof mode !== 'string' || !Object.hasOwn(LOCKS, mode)) {
-    throw new BadOptionError(option, mode, "'exclusive', 'read' or 'write'");
   }
 }
 
@@ -159,7 +158,7 @@ export class LockService extends LeaseService {
   /** Returns whether a caller in this process holds a lease of the key from this service. */
   held(key: string, query: Pick<LockOptions, 'path'> = {}): boolean {
     checkKey(key);
-    checkOptions(query, ['path']);
+    checkOptions(query, { path: UNCHECKED });
     return this.tracker.holds(query.path ?? lockPath(this.client.namespace, key));
   }
 
@@ -186,8 +185,7 @@ export class LockService extends LeaseService {
     fn: (lock: Lock) => Promise<T>,
   ): Promise<T> {
     checkKey(key);
-    checkOptions(query, QUERY_OPTIONS);
-    if (query.mode !== undefined) checkMode(query.mode, 'mode');
+    checkOptions(query, QUERY_RULES);
     const lock = this.lockOf(key, query);
     return this.readBy(() => fn(lock));
   }

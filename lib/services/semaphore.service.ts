@@ -1,5 +1,6 @@
 import { BadOptionError } from '../client/errors.js';
-import { checkFunction, checkOptions } from '../client/validation.js';
+import { rule, type Rules, UNCHECKED, wholeNumber } from '../client/option-rules.js';
+import { checkFunction, checkOptions, checkValue } from '../client/validation.js';
 import {
   type Entry,
   type Lease,
@@ -7,11 +8,10 @@ import {
   Semaphore,
   SharedCount,
 } from '../recipes/index.js';
-import { checkPositive } from '../recipes/permit-limit.js';
 import { checkKey, semaphorePath } from './keys.js';
 import {
   checkLeaseOptions,
-  LEASE_OPTIONS,
+  LEASE_RULES,
   type LeaseOptions,
   type LeaseRequest,
   LeaseService,
@@ -44,29 +44,27 @@ export interface AcquirePermitOptions extends LeaseOptions, SemaphoreQuery {
   count?: number | undefined;
 }
 
-export const SEMAPHORE_OPTIONS = [
-  ...LEASE_OPTIONS,
-  'permits',
-  'count',
-] satisfies (keyof AcquirePermitOptions)[];
-const QUERY_OPTIONS = ['permits', 'path'] satisfies (keyof SemaphoreQuery)[];
+const permitsRule = rule(
+  "a whole number of 1 or more, or 'shared'",
+  (value: unknown) => value === 'shared' || wholeNumber(1)(value) === undefined,
+);
+const QUERY_RULES: Rules<SemaphoreQuery> = { permits: permitsRule, path: UNCHECKED };
+export const SEMAPHORE_RULES: Rules<AcquirePermitOptions> = {
+  ...LEASE_RULES,
+  ...QUERY_RULES,
+  count: wholeNumber(1),
+};
 
 export function checkSemaphoreOptions(
   options: unknown,
   named: OptionNaming = sameName,
 ): asserts options is AcquirePermitOptions {
-  checkOptions(options, SEMAPHORE_OPTIONS);
+  checkLeaseOptions(options as AcquirePermitOptions, SEMAPHORE_RULES, named);
   const { permits, count = 1 } = options as AcquirePermitOptions;
-  checkPermits(permits, named('permits'));
-  checkPositive(named('count'), count);
+  checkValue(named('permits'), permits, permitsRule);
   if (permits !== 'shared' && count > permits) {
     throw new BadOptionError(named('count'), count, `at most the ${permits} permits there are`);
   }
-  checkLeaseOptions(options as AcquirePermitOptions, named);
-}
-
-function checkPermits(permits: unknown, option: string): void {
-  if (permits !== 'shared') checkPositive(option, permits, ", or 'shared'");
 }
 
 /**
@@ -125,8 +123,8 @@ export class SemaphoreService extends LeaseService {
     options: Pick<SemaphoreQuery, 'path'> = {},
   ): Promise<void> {
     checkKey(key);
-    checkOptions(options, ['path']);
-    checkPositive('permits', permits);
+    checkOptions(options, { path: UNCHECKED });
+    checkValue('permits', permits, wholeNumber(1));
     await this.readBy(() => this.sharedPermits(this.pathOf(key, options.path)).set(permits));
   }
 
@@ -151,8 +149,8 @@ export class SemaphoreService extends LeaseService {
     fn: (semaphore: Semaphore) => Promise<T>,
   ): Promise<T> {
     checkKey(key);
-    checkOptions(query, QUERY_OPTIONS);
-    checkPermits(query.permits, 'permits');
+    checkOptions(query, QUERY_RULES);
+    checkValue('permits', query.permits, permitsRule);
     const semaphore = this.semaphoreOf(key, query);
     return this.readBy(() => fn(semaphore));
   }

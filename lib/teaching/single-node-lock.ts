@@ -10,7 +10,7 @@ import {
   type ZkClient,
 } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
-import { checkBelowRoot } from '../client/validation.js';
+import { checkBelowRoot, checkOptions } from '../client/validation.js';
 import { IllegalStateError, LeaseLostError, RecipeConflictError } from '../recipes/errors.js';
 import { retryAcrossSessions } from '../recipes/internals/queue.js';
 import { assertSameSession, retryRead, stateChange } from '../recipes/internals/session-retry.js';
@@ -21,13 +21,7 @@ import {
   type Wanted,
   type WaitRequest,
 } from '../recipes/internals/waiter.js';
-import {
-  type AcquireOptions,
-  checkAcquire,
-  WAIT_OPTIONS,
-  type Lease,
-  LeaseBase,
-} from '../recipes/lease.js';
+import { type AcquireOptions, WAIT_RULES, type Lease, LeaseBase } from '../recipes/lease.js';
 
 /*
  * FOR TEACHING. The lock on a single ephemeral znode, the first one of every book:
@@ -79,7 +73,7 @@ export class SingleNodeLock {
 
   /** Acquires the lock until the lease is released. Rejects as `Mutex.acquire` does. */
   async acquire(options: SingleNodeOptions = {}): Promise<Lease> {
-    checkAcquire(options, WAIT_OPTIONS);
+    checkOptions(options, WAIT_RULES);
     const wanted = { noun: 'lock', key: this.path } as const;
     const rest = await connectWithin(wanted, options, (signal) => this.client.session({ signal }));
     return waitFor(

@@ -3,7 +3,8 @@ import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
 import { warn } from '../client/listeners.js';
-import { checkFunction, checkOptions } from '../client/validation.js';
+import { FUNCTION, UNCHECKED } from '../client/option-rules.js';
+import { checkOptions } from '../client/validation.js';
 import { getZkClientToken } from '../services/tokens.js';
 
 /**
@@ -49,8 +50,7 @@ export class ZkHealthIndicator {
     key: Key,
     options: ZkHealthOptions = {},
   ): HealthIndicatorResult<Key> {
-    checkOptions(options, ['connection', 'details'] satisfies (keyof ZkHealthOptions)[]);
-    if (options.details !== undefined) checkFunction(options.details, 'details');
+    checkOptions(options, { connection: UNCHECKED, details: FUNCTION });
     const token = getZkClientToken(options.connection);
     const { state, transport } = this.modules.get<ZkClient>(token, { strict: false });
     const indicator = this.indicators.check(key);

@@ -93,7 +93,9 @@ export class ZnodeChecks {
       return this.#violation(record, `${first!.path} is ahead of ${mine.path}`);
     }
     const since = this.#firstGrantOf(mine.path, record);
-    const aware = mine.revoked + WATCH_DELAY + 3 * notificationTime(this.setting);
+    // A request that was made while the znode waited is noticed after its first grant.
+    const aware =
+      Math.max(mine.revoked, since ?? 0) + WATCH_DELAY + 3 * notificationTime(this.setting);
     if (since !== undefined && record.granted > aware && !this.#disturbed(record)) {
       return this.history.recordViolation(
         'a revoked node is not handed over',

@@ -2,7 +2,8 @@ import { setMaxListeners } from 'node:events';
 import type { StateChange, ZkClient } from '../../client/index.js';
 import { detached, Listeners } from '../../client/listeners.js';
 import { sleep, whenSettled } from '../../client/sleep.js';
-import { checkBoolean, checkFunction, checkOptions, checkPath } from '../../client/validation.js';
+import { BOOLEAN, FUNCTION, type Rules } from '../../client/option-rules.js';
+import { checkOptions, checkPath } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { CacheCopy, type CachedNode, type CacheEvent } from './internals/cache-copy.js';
 import { CacheReader } from './internals/cache-reader.js';
@@ -39,7 +40,7 @@ export interface ZkCacheOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-const OPTIONS = ['singleNode', 'onError'] satisfies (keyof ZkCacheOptions)[];
+const RULES: Rules<ZkCacheOptions> = { singleNode: BOOLEAN, onError: FUNCTION };
 
 /**
  * A local copy of the znode `path` and its descendants, which is kept current. Reads of the copy are synchronous. The
@@ -72,9 +73,7 @@ export class ZkCache {
     options: ZkCacheOptions = {},
   ) {
     checkPath(path);
-    const { singleNode = false, onError } = checkOptions(options, OPTIONS);
-    checkBoolean(singleNode, 'singleNode');
-    if (onError !== undefined) checkFunction(onError, 'onError');
+    const { singleNode = false, onError } = checkOptions(options, RULES);
     this.reporter = new ErrorReporter(onError);
     const { signal } = this.closing;
     setMaxListeners(0, signal);

@@ -1,10 +1,12 @@
-import { BadOptionError } from '../../client/index.js';
 import {
-  checkFunction,
-  checkMilliseconds,
-  checkOptions,
-  checkSignal,
-} from '../../client/validation.js';
+  ABORT_SIGNAL,
+  FUNCTION,
+  milliseconds,
+  oneOf,
+  type Rules,
+  wholeNumber,
+} from '../../client/option-rules.js';
+import { checkOptions } from '../../client/validation.js';
 
 /**
  * The context of one call of a handler: the znode of the item, the attempt, and the lock.
@@ -66,14 +68,14 @@ export interface ConsumeOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-const OPTIONS = [
-  'concurrency',
-  'errorMode',
-  'retryDelay',
-  'stopTimeout',
-  'signal',
-  'onError',
-] satisfies (keyof ConsumeOptions)[];
+export const CONSUME_RULES: Rules<ConsumeOptions> = {
+  concurrency: wholeNumber(1),
+  errorMode: oneOf('requeue', 'delete'),
+  retryDelay: milliseconds(),
+  stopTimeout: milliseconds(0),
+  signal: ABORT_SIGNAL,
+  onError: FUNCTION,
+};
 
 /**
  * A running consumer.
@@ -93,7 +95,7 @@ export function checkConsume(
   options: ConsumeOptions,
   defaultOnError: (error: Error) => void,
 ): Required<Omit<ConsumeOptions, 'signal'>> {
-  checkOptions(options, OPTIONS);
+  checkOptions(options, CONSUME_RULES);
   const {
     concurrency = 1,
     errorMode = 'requeue',
@@ -101,15 +103,5 @@ export function checkConsume(
     stopTimeout = 10_000,
     onError = defaultOnError,
   } = options;
-  if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
-    throw new BadOptionError('concurrency', concurrency, 'a whole number of 1 or more');
-  }
-  if (errorMode !== 'requeue' && errorMode !== 'delete') {
-    throw new BadOptionError('errorMode', errorMode, "'requeue' or 'delete'");
-  }
-  checkMilliseconds(retryDelay, 'retryDelay');
-  checkMilliseconds(stopTimeout, 'stopTimeout', 0);
-  checkFunction(onError, 'onError');
-  checkSignal(options.signal);
   return { concurrency, errorMode, retryDelay, stopTimeout, onError };
 }

@@ -1,7 +1,8 @@
 import { BadOptionError, type RetryPolicy, type ZkClient } from '../../client/index.js';
 import { toRetryFunction } from '../../client/retry.js';
+import { type Rules, uncheckedRules } from '../../client/option-rules.js';
 import { checkBelowRoot, checkOptions } from '../../client/validation.js';
-import { checkAcquireValues } from '../../recipes/lease.js';
+import { duration } from '../../recipes/lease.js';
 import { Mutex } from '../../recipes/mutex.js';
 import { type AtomicValue, checkInt64, encode } from './internals/counter-value.js';
 import { CounterWriter } from './internals/counter-writer.js';
@@ -44,7 +45,10 @@ export interface DistributedAtomicLongOptions {
   lockWait?: number | undefined;
 }
 
-const OPTIONS = ['retry', 'lockPath', 'lockWait'] satisfies (keyof DistributedAtomicLongOptions)[];
+const RULES: Rules<DistributedAtomicLongOptions> = {
+  ...uncheckedRules('retry', 'lockPath'),
+  lockWait: duration,
+};
 
 const DEFAULT_RETRY: RetryPolicy = {
   type: 'exponential',
@@ -78,8 +82,7 @@ export class DistributedAtomicLong {
     options: DistributedAtomicLongOptions = {},
   ) {
     checkBelowRoot(path);
-    const { retry = DEFAULT_RETRY, lockPath, lockWait = 10_000 } = checkOptions(options, OPTIONS);
-    checkAcquireValues({ wait: lockWait }, () => 'lockWait');
+    const { retry = DEFAULT_RETRY, lockPath, lockWait = 10_000 } = checkOptions(options, RULES);
     if (lockPath !== undefined) checkBelowRoot(lockPath, 'lockPath');
     if (lockPath === path) {
       throw new BadOptionError('lockPath', lockPath, 'another path than that of the counter');

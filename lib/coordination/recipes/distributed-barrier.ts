@@ -1,5 +1,6 @@
 import type { Session, Stat, ZkClient } from '../../client/index.js';
-import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
+import { ABORT_SIGNAL, type Rules } from '../../client/option-rules.js';
+import { checkBelowRoot, checkOptions } from '../../client/validation.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
 import { createPersistent, isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
 import { removalTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
@@ -19,7 +20,7 @@ export interface BarrierOptions {
   signal?: AbortSignal | undefined;
 }
 
-export const BARRIER_OPTIONS = ['signal'] satisfies (keyof BarrierOptions)[];
+export const BARRIER_RULES: Rules<BarrierOptions> = { signal: ABORT_SIGNAL };
 
 /**
  * A barrier that blocks all processes that wait at it until one process removes it. It shares the znode with Curator's
@@ -41,7 +42,7 @@ export class DistributedBarrier {
     options: BarrierOptions = {},
   ) {
     checkBelowRoot(path);
-    this.stopping = checkSignal(checkOptions(options, BARRIER_OPTIONS).signal);
+    this.stopping = checkOptions(options, BARRIER_RULES).signal;
   }
 
   /**

@@ -1,9 +1,9 @@
 import { ConnectionError, type Session, type Stat, type ZkClient } from '../../client/index.js';
-import { checkBelowRoot, checkOptions, checkSignal } from '../../client/validation.js';
+import { wholeNumber } from '../../client/option-rules.js';
+import { checkBelowRoot, checkOptions, checkValue } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { queueOf } from '../../recipes/internals/node-names.js';
-import { checkPositive } from '../../recipes/permit-limit.js';
-import { BARRIER_OPTIONS, type BarrierOptions } from './distributed-barrier.js';
+import { BARRIER_RULES, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
 import { isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
 import { enterTarget, leaveTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
@@ -53,8 +53,8 @@ export class DistributedDoubleBarrier {
     options: BarrierOptions = {},
   ) {
     checkBelowRoot(path);
-    checkPositive('members', members);
-    this.stopping = checkSignal(checkOptions(options, BARRIER_OPTIONS).signal);
+    checkValue('members', members, wholeNumber(1));
+    this.stopping = checkOptions(options, BARRIER_RULES).signal;
   }
 
   /**

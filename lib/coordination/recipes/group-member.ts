@@ -1,7 +1,8 @@
 import { NotAuthorizedError, type Session, type Watch, type ZkClient } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
 import { abortable, sleep, whenSettled } from '../../client/sleep.js';
-import { checkBelowRoot, checkFunction, checkOptions } from '../../client/validation.js';
+import { FUNCTION, type Rules, uncheckedRules } from '../../client/option-rules.js';
+import { checkBelowRoot, checkOptions } from '../../client/validation.js';
 import { IllegalStateError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
@@ -37,7 +38,7 @@ export interface GroupMemberOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-const OPTIONS = ['id', 'data', 'onError'] as const satisfies (keyof GroupMemberOptions)[];
+const RULES: Rules<GroupMemberOptions> = { ...uncheckedRules('id', 'data'), onError: FUNCTION };
 
 /** The znode of a member as it was read last. */
 interface KnownMember {
@@ -80,8 +81,7 @@ export class GroupMember {
     options: GroupMemberOptions = {},
   ) {
     checkBelowRoot(path);
-    const { id = uniqueMemberId(), data = '', onError } = checkOptions(options, OPTIONS);
-    if (onError !== undefined) checkFunction(onError, 'onError');
+    const { id = uniqueMemberId(), data = '', onError } = checkOptions(options, RULES);
     this.id = checkMemberId(id);
     this.data = copyData(`${path}/${this.id}`, data);
     const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);

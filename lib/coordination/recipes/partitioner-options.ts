@@ -1,5 +1,5 @@
-import { BadOptionError } from '../../client/index.js';
-import { checkFunction, checkMilliseconds, checkOptions } from '../../client/validation.js';
+import { FUNCTION, milliseconds, rule, type Rules, UNCHECKED } from '../../client/option-rules.js';
+import { checkOptions, checkValue } from '../../client/validation.js';
 import { checkMemberId, uniqueMemberId } from './member-node.js';
 
 /**
@@ -34,31 +34,26 @@ export interface PartitionerOptions {
   onError?: ((error: Error, partition?: number) => void) | undefined;
 }
 
-export const OPTIONS = [
-  'partitions',
-  'id',
-  'rebalanceDelay',
-  'stopTimeout',
-  'onError',
-] as const satisfies (keyof PartitionerOptions)[];
-
 const MAX_PARTITIONS = 10_000;
+
+const partitionsRule = rule(
+  `a whole number from 1 to ${MAX_PARTITIONS}`,
+  (value: number) => Number.isInteger(value) && value >= 1 && value <= MAX_PARTITIONS,
+);
+
+export const PARTITIONER_RULES: Rules<PartitionerOptions> = {
+  partitions: partitionsRule,
+  id: UNCHECKED,
+  rebalanceDelay: milliseconds(0),
+  stopTimeout: milliseconds(0),
+  onError: FUNCTION,
+};
 
 /** Returns the options with their defaults. */
 export function checkPartitioner(options: PartitionerOptions) {
-  checkOptions(options, OPTIONS);
+  checkOptions(options, PARTITIONER_RULES);
   const { partitions, id = uniqueMemberId(), rebalanceDelay = 1000, onError } = options;
   const { stopTimeout = 30_000 } = options;
-  if (!(Number.isInteger(partitions) && partitions >= 1 && partitions <= MAX_PARTITIONS)) {
-    const expected = `a whole number from 1 to ${MAX_PARTITIONS}`;
-    throw new BadOptionError('partitions', partitions, expected);
-  }
-  if (onError !== undefined) checkFunction(onError, 'onError');
-  return {
-    partitions,
-    id: checkMemberId(id),
-    rebalanceDelay: checkMilliseconds(rebalanceDelay, 'rebalanceDelay', 0),
-    stopTimeout: checkMilliseconds(stopTimeout, 'stopTimeout', 0),
-    onError,
-  };
+  checkValue('partitions', partitions, partitionsRule);
+  return { partitions, id: checkMemberId(id), rebalanceDelay, stopTimeout, onError };
 }

@@ -7,12 +7,8 @@ import {
 } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
 import { abortable, sleep, whenSettled } from '../../client/sleep.js';
-import {
-  checkBelowRoot,
-  checkCreateOptions,
-  checkFunction,
-  checkOptions,
-} from '../../client/validation.js';
+import { FUNCTION, type Rules, uncheckedRules } from '../../client/option-rules.js';
+import { checkBelowRoot, checkCreateOptions, checkOptions } from '../../client/validation.js';
 import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
@@ -48,7 +44,10 @@ export interface PersistentNodeOptions {
   onError?: ((error: Error) => void) | undefined;
 }
 
-const OPTIONS = ['data', 'mode', 'onError'] as const satisfies (keyof PersistentNodeOptions)[];
+const RULES: Rules<PersistentNodeOptions> = {
+  ...uncheckedRules('data', 'mode'),
+  onError: FUNCTION,
+};
 
 /**
  * A znode that this process keeps in ZooKeeper until {@link close}: it is created again after its deletion by another
@@ -87,9 +86,8 @@ export class PersistentNode {
     options: PersistentNodeOptions = {},
   ) {
     checkBelowRoot(path);
-    const { data = '', mode = 'ephemeral', onError } = checkOptions(options, OPTIONS);
+    const { data = '', mode = 'ephemeral', onError } = checkOptions(options, RULES);
     checkCreateOptions({ mode });
-    if (onError !== undefined) checkFunction(onError, 'onError');
     this.mode = mode;
     this.node = new RecreatedNode(client, path, mode);
     this.content = copyData(path, data);

@@ -1,4 +1,5 @@
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
+import { type Rules, uncheckedRules } from '../../client/option-rules.js';
 import { checkCreateOptions, checkOptions } from '../../client/validation.js';
 import { isLostReply, isNodeError } from './internals/nodes.js';
 import { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
@@ -22,7 +23,7 @@ export interface PersistentTtlNodeOptions extends Omit<PersistentNodeOptions, 'm
   ttl: number;
 }
 
-const OPTIONS = ['data', 'onError', 'ttl'] as const satisfies (keyof PersistentTtlNodeOptions)[];
+const RULES: Rules<PersistentTtlNodeOptions> = uncheckedRules('data', 'onError', 'ttl');
 
 /** The name of the child, and how often it is written within one TTL: Curator's defaults. */
 const CHILD = 'touch';
@@ -44,7 +45,7 @@ export class PersistentTtlNode extends PersistentNode {
 
   /** @throws BadOptionError */
   constructor(client: ZkClient, path: string, options: PersistentTtlNodeOptions) {
-    const { ttl, ...rest } = checkOptions(options, OPTIONS);
+    const { ttl, ...rest } = checkOptions(options, RULES);
     super(client, path, { ...rest, mode: 'container' });
     if (ttl === undefined) throw new BadOptionError('ttl', ttl, 'a number of milliseconds');
     checkCreateOptions({ ttl });

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
 import { foreignText } from '../../client/errors.js';
 import { warn } from '../../client/listeners.js';
+import { FUNCTION, rule, type Rules, UNCHECKED, wholeNumber } from '../../client/option-rules.js';
 import {
   checkBelowRoot,
   checkFunction,
@@ -50,12 +51,15 @@ export interface QueueOptions<T> {
   onError?: ((error: Error) => void) | undefined;
 }
 
-const OPTIONS = [
-  'lockPath',
-  'maxItems',
-  'serializer',
-  'onError',
-] satisfies (keyof QueueOptions<unknown>)[];
+const RULES: Rules<QueueOptions<unknown>> = {
+  lockPath: UNCHECKED,
+  maxItems: rule(
+    'a whole number of 1 or more, or Infinity',
+    (value: unknown) => value === Infinity || wholeNumber(1)(value) === undefined,
+  ),
+  serializer: UNCHECKED,
+  onError: FUNCTION,
+};
 
 /**
  * The base of {@link DistributedQueue} and {@link DistributedPriorityQueue}. Curator's QueueBase. An item is one value: the
@@ -82,7 +86,7 @@ export abstract class QueueBase<T> {
     options: QueueOptions<T> = {},
   ) {
     checkBelowRoot(path);
-    checkOptions(options, OPTIONS);
+    checkOptions(options, RULES);
     const { lockPath = `${path}-locks`, maxItems = Infinity, serializer, onError = warn } = options;
     checkBelowRoot(lockPath, 'lockPath');
     if (`${lockPath}/`.startsWith(`${path}/`)) {
@@ -90,15 +94,11 @@ export abstract class QueueBase<T> {
       const expected = 'a znode that is neither the path of the items nor below it';
       throw new BadOptionError('lockPath', lockPath, expected);
     }
-    if (maxItems !== Infinity && !(Number.isSafeInteger(maxItems) && maxItems > 0)) {
-      throw new BadOptionError('maxItems', maxItems, 'a whole number of 1 or more, or Infinity');
-    }
     if (serializer !== undefined) {
       if (!isRecord(serializer)) throw new BadOptionError('serializer', serializer, 'an object');
       checkFunction(serializer.serialize, 'serializer.serialize');
       checkFunction(serializer.deserialize, 'serializer.deserialize');
     }
-    checkFunction(onError, 'onError');
     // Node warns about more than 10 listeners, and each put adds one.
     setMaxListeners(0, this.closing.signal);
     this.onError = onError;

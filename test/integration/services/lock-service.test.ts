@@ -282,7 +282,11 @@ it.each<[unknown, object, RegExp]>([
   ['stock', { holdAtMost: 0 }, /holdAtMost.*1 or more.*0/],
   ['stock', { holdAtMost: '5s' }, /holdAtMost.*"5s"/],
   ['stock', { holdAtLeast: -1 }, /holdAtLeast.*-1/],
-  ['stock', { holdAtLeast: 10, holdAtMost: 5 }, /holdAtLeast.*than holdAtMost/],
+  [
+    'stock',
+    { holdAtLeast: 10, holdAtMost: 5 },
+    /holdAtLeast.*at most the 5 milliseconds of holdAtMost.*10/,
+  ],
   ['stock', { mode: 'shared' }, /mode.*'exclusive', 'read' or 'write'.*"shared"/],
   ['stock', { onRevoke: 'release' }, /onRevoke.*a function.*"release"/],
   ['stock', { details: 'me' }, /details.*"me"/],

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parseConnectString } from '../../../lib/client/hosts.js';
 import { BadOptionError, ZkClient } from '../../../lib/client/index.js';
-import { CLIENT_OPTIONS, normalizeOptions } from '../../../lib/client/options.js';
+import { CLIENT_RULES, normalizeOptions } from '../../../lib/client/options.js';
 import { refusal } from '../../support/refusal.js';
 
 const SECRET = 's3cretPW';
@@ -115,7 +115,7 @@ describe('the options of a client', () => {
   });
 
   test('undefined counts as left out', () => {
-    const names = CLIENT_OPTIONS.filter((name) => name !== 'connectString');
+    const names = Object.keys(CLIENT_RULES).filter((name) => name !== 'connectString');
     const options = Object.fromEntries(names.map((name) => [name, undefined]));
     expect(new ZkClient({ connectString, ...options }).policy).toBe('session');
   });

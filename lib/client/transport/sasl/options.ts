@@ -1,6 +1,7 @@
 import { BadOptionError } from '../../errors.js';
-import { checkOptions, isRecord, withheld } from '../../validation.js';
 import type { Mechanism } from './mechanism.js';
+import { checkOptions, isRecord, withheld } from '../../validation.js';
+import { uncheckedRules } from '../../option-rules.js';
 
 /**
  * How a client authenticates with SASL: by a password, or by a Kerberos ticket.
@@ -59,7 +60,7 @@ export function checkSasl(sasl: unknown): LoadMechanism {
   }
   const { mechanism } = sasl;
   if (mechanism === 'DIGEST-MD5') {
-    const given = checkOptions(sasl, ['mechanism', 'user', 'password'], 'sasl');
+    const given = checkOptions(sasl, uncheckedRules('mechanism', 'user', 'password'), 'sasl');
     const user = checkSecret(given.user, 'sasl.user');
     const password = checkSecret(given.password, 'sasl.password');
     return async () => {
@@ -68,7 +69,11 @@ export function checkSasl(sasl: unknown): LoadMechanism {
     };
   }
   if (mechanism === 'GSSAPI') {
-    const given = checkOptions(sasl, ['mechanism', 'service', 'host', 'principal'], 'sasl');
+    const given = checkOptions(
+      sasl,
+      uncheckedRules('mechanism', 'service', 'host', 'principal'),
+      'sasl',
+    );
     const service = checkName(
       given.service === undefined ? 'zookeeper' : given.service,
       'sasl.service',

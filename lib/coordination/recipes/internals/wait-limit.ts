@@ -1,8 +1,9 @@
 import type { Session, Watch, ZkClient } from '../../../client/index.js';
 import type { Listeners } from '../../../client/listeners.js';
 import { abortable, MAX_TIMER, sleep, whenSettled } from '../../../client/sleep.js';
+import { checkOptions } from '../../../client/validation.js';
 import { cancelled } from '../../../recipes/internals/waiter.js';
-import { checkAcquire, WAIT_OPTIONS } from '../../../recipes/lease.js';
+import { WAIT_RULES } from '../../../recipes/lease.js';
 import { WaitTimeoutError } from '../errors.js';
 
 /**
@@ -88,7 +89,7 @@ export class WaitLimit {
     stopping: AbortSignal | undefined,
     work: (limit: WaitLimit) => Promise<T>,
   ): Promise<T> {
-    checkAcquire(options, WAIT_OPTIONS);
+    checkOptions(options, WAIT_RULES);
     const limit = new WaitLimit(target, options, stopping);
     try {
       limit.check();
