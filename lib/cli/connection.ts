@@ -7,7 +7,7 @@ import {
   ZkClient,
   type ZkClientOptions,
 } from '../client/index.js';
-import { type NormalizedOptions, normalizeOptions } from '../client/options.js';
+import { normalizeOptions } from '../client/options.js';
 import { UsageError } from './exit-codes.js';
 
 /** Milliseconds between two attempts to connect, and the number of attempts after the first one. */
@@ -59,9 +59,13 @@ export function clientOf(options: ConnectionOptions, more: MoreOptions = {}): Zk
   return checked(() => new ZkClient(readOptions(options, more)));
 }
 
-/** Returns the options of such a client, checked. */
-export function clientOptionsOf(options: ConnectionOptions, more: MoreOptions): NormalizedOptions {
-  return checked(() => normalizeOptions(readOptions(options, more)));
+/** Returns the options of such a client. */
+export function clientOptionsOf(options: ConnectionOptions, more: MoreOptions): ZkClientOptions {
+  return checked(() => {
+    const read = readOptions(options, more);
+    normalizeOptions(read);
+    return read;
+  });
 }
 
 function readOptions(options: ConnectionOptions, more: MoreOptions): ZkClientOptions {

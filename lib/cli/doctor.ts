@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { addConnectionOptions, clientOptionsOf, type ConnectionOptions } from './connection.js';
-import { examine } from './doctor/doctor.js';
+import { examine } from './doctor/examine.js';
 import { showReport } from './doctor/report.js';
 import { readPositiveDuration } from './durations.js';
 import { ExitCode, Failure } from './exit-codes.js';
@@ -18,7 +18,7 @@ export function addDoctorCommand(program: Command): void {
     .command('doctor')
     .summary('check whether locks are safe on an ensemble')
     .description(
-      'Probes each server of --zookeeper, and prints for each recipe whether it is safe there. It creates znodes in the namespace, and deletes them. Exit code 0: all safe; 1: works with limits; 2: unsafe, or no server can be used.',
+      'Probes each server of --zookeeper, and tries each recipe once. It creates znodes in the namespace, and deletes them. Exit code 0: all safe; 1: works with limits; 2: unsafe, or does not work.',
     )
     .option(
       '--session-timeout <duration>',
@@ -37,7 +37,7 @@ async function runDoctor({ json, sessionTimeout, ...connection }: DoctorOptions)
     interrupted.abort(new Failure('interrupted', ExitCode.signal + signalNumber));
   });
   const report = await examine(options, interrupted.signal);
-  const text = json ? toJson(report) : showReport(report).join('\n');
+  const text = json ? toJson(report) : showReport(report);
   process.stdout.write(`${text}\n`);
   process.exitCode = report.exitCode;
 }

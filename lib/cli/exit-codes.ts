@@ -8,7 +8,7 @@ export const ExitCode = {
   usage: 2,
   /** `doctor`: the ensemble works with limits. */
   limits: 1,
-  /** `doctor`: the ensemble is unsafe, or no server can be used. */
+  /** `doctor`: the ensemble is unsafe, or does not work. */
   unsafe: 2,
   /** The ensemble is not reachable. */
   noConnection: 120,

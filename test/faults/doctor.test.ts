@@ -51,40 +51,20 @@ describe('doctor on an ensemble', () => {
     const before = await znodes();
     const { code, report, lines } = await examine();
     expect(code, lines).toBe(0);
-    expect(
-      of(report, 'server')
-        .map(({ data }) => data!.mode)
-        .sort(),
-    ).toEqual(['follower', 'follower', 'leader']);
-    expect(of(report, 'quorum')).toMatchObject([
-      { subject: 'quorum', data: { usable: 3, listed: 3, voters: 3, observers: 0 } },
-      { subject: 'ensemble', status: 'ok' },
-    ]);
-    const leader = (await ensemble.leader())!;
-    // The servers allow the word `cons`, so each clock is measured.
-    expect(of(report, 'clock')).toHaveLength(3);
-    expect(of(report, 'clock')[0]).toMatchObject({
-      subject: `127.0.0.1:${leader.port}`,
-      data: { source: 'znodes' },
-    });
+    const roles = of(report, 'server').map(({ message }) => message.split(', ').at(-1));
+    expect(roles.sort()).toEqual(['follower', 'follower', 'leader']);
+    expect(of(report, 'ensemble')).toMatchObject([{ status: 'ok' }]);
+    expect(of(report, 'quorum')[0]!.message).toContain('2 of the 3 voters');
+    // These servers have ZooKeeper's default: no extended types.
+    const others = of(report, 'recipe').filter(({ status }) => status !== 'ok');
+    expect(others).toMatchObject([{ subject: 'persistent TTL node', status: 'unavailable' }]);
     expect(await znodes()).toEqual(before);
   });
 
   it('finds a limit if the session timeout is shorter than eight ticks', async () => {
     const { report } = await examine('3s');
-    const advice = expect.stringContaining('request 4 s');
-    const short = { status: 'limit', advice };
-    expect(of(report, 'server')).toMatchObject([short, short, short]);
-  });
-
-  it('finds a limit if the connect string names one of three servers', async () => {
-    const args = ['doctor', '--json', '--session-timeout', '10s'];
-    const one = `127.0.0.1:${ensemble.ports[0]}`;
-    const { code, out } = await cli([...args, '--zookeeper', one]).ended;
-    expect(code).toBe(1);
-    expect(of(JSON.parse(out) as Report, 'quorum')).toMatchObject([
-      { status: 'limit', advice: expect.stringContaining('name all 3 voters') },
-    ]);
+    const message = expect.stringContaining('request 4 s');
+    expect(of(report, 'timeout')).toMatchObject([{ status: 'limit', message }]);
   });
 
   it('finds a limit while one server is down', async () => {
@@ -92,18 +72,9 @@ describe('doctor on an ensemble', () => {
     await eventually(() => ensemble.quorum(2));
     const { code, report, lines } = await examine();
     expect(code, lines).toBe(1);
-    expect(of(report, 'quorum')[0]).toMatchObject({
-      status: 'limit',
-      data: { usable: 2, listed: 3 },
-      advice: expect.stringMatching(
-        `^repair 127.0.0.1:${ensemble.ports[0]}, .*: if one more voter fails, no lock is granted$`,
-      ),
-    });
-    const recipes = of(report, 'recipe');
-    expect(recipes.length).toBeGreaterThan(10);
-    // These servers have ZooKeeper's default: no extended types.
-    const others = recipes.filter(({ status }) => status !== 'ok');
-    expect(others).toMatchObject([{ subject: 'persistent TTL node', status: 'unavailable' }]);
+    const message = expect.stringContaining('2 of 3 listed servers');
+    expect(of(report, 'quorum')).toMatchObject([{ status: 'limit', message }]);
+    expect(of(report, 'recipe').length).toBeGreaterThan(10);
   });
 
   it('finds it unusable without a majority', async () => {
@@ -112,9 +83,7 @@ describe('doctor on an ensemble', () => {
     await expect.poll(() => ensemble.nodes[2]!.mode()).toBeUndefined();
     const { code, report } = await examine();
     expect(code).toBe(2);
-    expect(of(report, 'quorum')).toMatchObject([{ status: 'unsafe', data: { usable: 0 } }]);
-    const last = of(report, 'server').at(-1)!;
-    expect(last.advice).toContain('no contact to a majority of the ensemble');
-    for (const { status } of of(report, 'recipe')) expect(status).toBe('unavailable');
+    expect(of(report, 'quorum')).toMatchObject([{ status: 'unsafe' }]);
+    expect(of(report, 'server').at(-1)!.message).toContain('not currently serving requests');
   });
 });

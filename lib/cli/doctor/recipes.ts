@@ -1,191 +1,137 @@
-import type { ServerKind } from '../../client/index.js';
-import type { OperationFacts } from './operations.js';
-import { type Check, RUN_AGAIN, type Status } from './report.js';
-import type { TokenFacts } from './tokens.js';
+import {
+  DistributedAtomicLong,
+  DistributedBarrier,
+  DistributedDoubleBarrier,
+  DistributedQueue,
+  GroupMember,
+  Partitioner,
+  PersistentNode,
+  ZkCache,
+} from '../../coordination/recipes/index.js';
+import {
+  ConnectionError,
+  CoordinationError,
+  NodeError,
+  type ZkClient,
+} from '../../client/index.js';
+import { abortable } from '../../client/sleep.js';
+import { LeaderLatch, type Lock, Mutex, Semaphore, WriteLock } from '../../recipes/index.js';
+import { Failure } from '../exit-codes.js';
+import type { Check } from './report.js';
 
-/** What the checks have found. */
-export interface Facts {
-  readonly kind: ServerKind;
-  readonly tokens: TokenFacts;
-  readonly operations: OperationFacts;
-  /** Whether the clocks of two servers differ too much. This machine's clock does not change when a TTL ends. */
-  readonly isSkewed: boolean;
-}
+/** Milliseconds for one recipe. */
+const LIMIT = 10_000;
 
-interface Reason {
-  readonly status: Exclude<Status, 'ok'>;
-  readonly found: string;
-  readonly advice: string;
-}
+/** Uses a recipe once, alone, below a path that does not exist. */
+type Run = (client: ZkClient, path: string) => Promise<unknown>;
 
-type RecipeRule = (facts: Facts) => Reason | undefined;
-
-const UNKNOWN: Reason = {
-  status: 'unknown',
-  found: 'a check that it depends on ended early',
-  advice: RUN_AGAIN,
+const RECIPES: Readonly<Record<string, Run>> = {
+  mutex: (client, path) => acquireTwice(new Mutex(client, path)),
+  'read/write lock': (client, path) => acquireTwice(new WriteLock(client, path)),
+  semaphore: (client, path) => acquireTwice(new Semaphore(client, path, { permits: 1 })),
+  async 'leader election'(client, path) {
+    const latch = new LeaderLatch(client, path);
+    latch.start();
+    await latch.await();
+    await latch.close();
+  },
+  partitions: (client, path) =>
+    untilCalled(async (onPartition, onError) => {
+      const options = { partitions: 1, rebalanceDelay: 0, onError };
+      new Partitioner(client, path, onPartition, options).start();
+    }),
+  queue: (client, path) =>
+    untilCalled(async (onItem, onError) => {
+      const queue = new DistributedQueue(client, path, { onError });
+      queue.consume(onItem);
+      await queue.put(Buffer.from('item'));
+    }),
+  counter: (client, path) => new DistributedAtomicLong(client, path).increment(),
+  async barrier(client, path) {
+    const barrier = new DistributedBarrier(client, path);
+    await barrier.setBarrier();
+    await barrier.removeBarrier();
+    await barrier.waitOnBarrier();
+  },
+  async 'double barrier'(client, path) {
+    const barrier = new DistributedDoubleBarrier(client, path, 1);
+    await barrier.enter();
+    await barrier.leave();
+  },
+  async cache(client, path) {
+    const cache = new ZkCache(client, path);
+    cache.start();
+    await cache.initialized();
+    await cache.close();
+  },
+  'group member': (client, path) =>
+    untilCalled(async (onChange, onError) => {
+      const member = new GroupMember(client, path, { onError });
+      member.onChange(onChange);
+      member.start();
+    }),
+  async 'persistent node'(client, path) {
+    const node = new PersistentNode(client, path);
+    node.start();
+    await node.waitForInitialCreate();
+    await node.close();
+  },
+  // A PersistentTtlNode would repeat a refused create.
+  'persistent TTL node': (client, path) => client.create(path, '', { ttl: 60_000 }),
+  transactions: (client, path) => client.transaction([{ create: path }, { delete: path }]),
 };
-
-const NOT_ATOMIC: Reason = {
-  status: 'unsafe',
-  found:
-    'transactions, which the client also uses to create and delete several znodes, do not work',
-  advice: 'use Apache ZooKeeper or ClickHouse Keeper',
-};
-
-const refusedByClient: RecipeRule = ({ kind }) =>
-  kind === 'raftkeeper'
-    ? {
-        status: 'unsafe',
-        found: 'the client refuses RaftKeeper',
-        advice:
-          'use another server, or set allowUnsafeFencing: true if no resource checks fencing tokens',
-      }
-    : undefined;
-
-const tokens: RecipeRule = ({ kind, tokens: { pzxidRises, zxidsRise } }) => {
-  if (kind === 'raftkeeper') {
-    return {
-      status: 'unsafe',
-      found: 'a fencing token may be lower than an earlier one',
-      advice: 'use Apache ZooKeeper or ClickHouse Keeper',
-    };
-  }
-  const rises = kind === 'zookeeper' ? pzxidRises : zxidsRise;
-  if (rises === undefined) return UNKNOWN;
-  return rises
-    ? undefined
-    : {
-        status: 'unsafe',
-        found: 'fencing tokens may repeat',
-        advice: 'use Apache ZooKeeper or ClickHouse Keeper',
-      };
-};
-
-const costlyTokens: RecipeRule = ({ kind }) =>
-  kind === 'zookeeper'
-    ? undefined
-    : {
-        status: 'limit',
-        found: 'a cold grant takes one more round trip',
-        advice: 'use linger for locks that one process takes again and again',
-      };
-
-/** Returns the rule of a recipe that uses an operation. */
-const uses =
-  (operation: keyof OperationFacts, missing: Reason): RecipeRule =>
-  ({ operations: { [operation]: support } }) => {
-    if (support === 'yes') return undefined;
-    return support === 'unknown' ? UNKNOWN : missing;
-  };
-
-const sessions = uses('resumes', {
-  status: 'limit',
-  found: 'a lost connection ends the session, with its leases and ephemeral znodes',
-  advice: 'request a short sessionTimeout',
-});
-
-const directories = uses('containers', {
-  status: 'limit',
-  found: 'empty directories remain',
-  advice: 'delete empty directories while no application uses locks',
-});
 
 /**
- * Returns the rule of a recipe that creates or deletes znodes: the client sends those of one moment as a transaction, and one by
- * one only to a server that replies that it has none (lib/client/transport/wire-group.ts).
+ * Uses each recipe once, all at the same time, below a directory that the caller deletes.
  *
- * @param missing the reason on such a server
+ * @throws the signal's reason
  */
-const writes =
-  (missing?: Reason): RecipeRule =>
-  ({ operations: { multi } }) =>
-    ({ yes: undefined, no: missing, unknown: UNKNOWN, broken: NOT_ATOMIC })[multi];
-
-const changes = writes();
-
-const leases = writes({
-  status: 'limit',
-  found: 'lease.transaction rejects',
-  advice: 'let the resources check fencing tokens instead',
-});
-
-const transactions = writes({
-  status: 'unavailable',
-  found: 'the server has no transactions',
-  advice: 'use Apache ZooKeeper or ClickHouse Keeper',
-});
-
-const watches = uses('addWatch', {
-  status: 'limit',
-  found: 'one watch for each znode instead of a recursive one',
-  advice: 'keep cached subtrees small',
-});
-
-const ttl = uses('ttl', {
-  status: 'unavailable',
-  found: 'the client cannot create znodes with a TTL there',
-  advice: 'use Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
-});
-
-const clocks: RecipeRule = ({ isSkewed }) =>
-  isSkewed
-    ? {
-        status: 'limit',
-        found:
-          'the clocks of the servers differ: after a change of the leader, a TTL may end at another time',
-        advice: 'synchronize the clocks with NTP',
-      }
-    : undefined;
-
-/** After a reconnection, another server may have counted differently. */
-const comparedZxids: RecipeRule = ({ tokens: { zxidsRise } }) =>
-  zxidsRise
-    ? undefined
-    : {
-        status: 'unsafe',
-        found: 'it compares transaction ids, and may miss a change',
-        advice: 'use Apache ZooKeeper or ClickHouse Keeper',
-      };
-
-const RECIPES: readonly (readonly [recipe: string, ...rules: RecipeRule[]])[] = [
-  ['mutex', tokens, costlyTokens, leases, sessions, directories],
-  ['read/write lock', tokens, costlyTokens, leases, sessions, directories],
-  ['semaphore', refusedByClient, leases, sessions, directories],
-  ['leader election', tokens, costlyTokens, leases, sessions, directories],
-  ['partitions', tokens, costlyTokens, leases, sessions, directories],
-  ['queue', refusedByClient, changes, sessions, directories],
-  ['counter', refusedByClient, transactions, directories],
-  ['barrier', refusedByClient, changes, sessions, directories],
-  ['double barrier', comparedZxids, changes, sessions, directories],
-  ['cache', comparedZxids, watches],
-  ['group member', refusedByClient, changes, sessions, directories],
-  ['persistent node', refusedByClient, changes, sessions, directories],
-  ['persistent TTL node', refusedByClient, changes, ttl, clocks],
-  ['transactions', refusedByClient, transactions],
-];
-
-const SEVERITY = ['limit', 'unknown', 'unavailable', 'unsafe'] as const;
-
-/** Says for each recipe whether it is safe there. */
-export function checkRecipes(facts: Facts): Check[] {
-  return RECIPES.map(([recipe, ...rules]) => {
-    const reasons = rules.flatMap((rule) => rule(facts) ?? []);
-    const status = SEVERITY.findLast((each) => reasons.some((reason) => reason.status === each));
-    if (!status) return { check: 'recipe', subject: recipe, status: 'ok', found: 'safe' };
-    // The worst reasons hide the others.
-    const worst = [...new Set(reasons)].filter((reason) => reason.status === status);
-    return {
-      check: 'recipe',
-      subject: recipe,
-      status,
-      found: worst.map(({ found }) => found).join('; '),
-      advice: worst.map(({ advice }) => advice).join('; '),
-    };
+export function checkRecipes(
+  client: ZkClient,
+  directory: string,
+  signal: AbortSignal,
+): Promise<Check[]> {
+  const checks = Object.entries(RECIPES).map(async ([subject, run], index): Promise<Check> => {
+    const check = { check: 'recipe', subject } as const;
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(LIMIT)]);
+    try {
+      const once = (path: string) => abortable(run(client, path), limit);
+      await once(`${directory}/${index}`).catch((error: unknown) => {
+        // The loss of one connection proves nothing.
+        if (error instanceof ConnectionError) return once(`${directory}/${index}-again`);
+        throw error;
+      });
+      return { ...check, status: 'ok', message: 'works' };
+    } catch (error) {
+      signal.throwIfAborted();
+      const isMissing = error instanceof NodeError && error.code === 'UNIMPLEMENTED';
+      const status = isMissing ? 'unavailable' : 'unsafe';
+      return { ...check, status, message: `does not work: ${reasonOf(error, limit)}` };
+    }
   });
+  return Promise.all(checks);
 }
 
-/** The same result for each recipe, for example if no server can be used. */
-export function sameForAllRecipes(status: Status, found: string, advice: string): Check[] {
-  return RECIPES.map(([subject]) => ({ check: 'recipe', subject, status, found, advice }));
+function reasonOf(error: unknown, { aborted }: AbortSignal): string {
+  if (aborted) return `no result within ${LIMIT / 1000} s`;
+  if (error instanceof CoordinationError || error instanceof Failure) return error.message;
+  throw error;
+}
+
+/** The second holder must get a higher fencing token, by which a resource refuses the first one. */
+async function acquireTwice(lock: Lock): Promise<void> {
+  const tokens: bigint[] = [];
+  for (let holder = 0; holder < 2; holder++) {
+    const lease = await lock.acquire();
+    tokens.push(lease.fencingToken);
+    await lease.release();
+  }
+  if (!(tokens[1]! > tokens[0]!)) throw new Failure('its fencing tokens do not rise');
+}
+
+/** Resolves when `start` has called its first argument, and rejects when it has called the second one. */
+function untilCalled(
+  start: (done: () => void, failed: (error: Error) => void) => Promise<void>,
+): Promise<void> {
+  return new Promise<void>((resolve, reject) => start(() => resolve(), reject).catch(reject));
 }

@@ -1,276 +1,184 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { NotAuthorizedError } from '../../client/index.js';
-import { type Host, resolveHost } from '../../client/hosts.js';
-import type { TlsOptions } from '../../client/transport/tls.js';
+import { connect as connectTcp, isIP, isIPv6 } from 'node:net';
+import {
+  ConnectionError,
+  CoordinationError,
+  type ServerKind,
+  UnsafeServerError,
+  ZkClient,
+  type ZkClientOptions,
+} from '../../client/index.js';
+import { resolveHost } from '../../client/hosts.js';
+import type { NormalizedOptions } from '../../client/options.js';
+import { abortable } from '../../client/sleep.js';
+import { openTls } from '../../client/transport/tls.js';
 import type { Address } from '../../client/transport/transport.js';
-import { fourLetterWord, readSrvr, type SrvrAnswer } from './four-letter-word.js';
-import { failureOf, ProbeSession, type Target } from './probe-session.js';
-import { type Check, showMilliseconds } from './report.js';
+import { connectWire } from '../../client/transport/wire-transport.js';
+import type { Check, Status } from './report.js';
 
-/** The number of reads, and of syncs, of which the median is the latency. */
-const ROUNDS = 5;
-/** Milliseconds. A median above it is a limit, because each grant waits for it at least once. */
-const SLOW = 500;
-/**
- * A session timeout is safe if it is at least so many times the shortest timeout of a server, which is two ticks by default:
- * docs/operations/zookeeper.md says why.
- */
-const SAFE_TIMEOUTS = 4;
-/** The first version with persistent watches. */
-const OLDEST_VERSION = [3, 6] as const;
+/** Characters. */
+const MAX_ANSWER = 10_000;
 
-/** What was found out about one address of a server. */
-export interface ServerFinding {
-  readonly host: Host;
-  /** Absent if the name does not resolve. */
-  readonly address?: Address;
-  /** `host:port`, with the IP address if it differs. */
-  readonly label: string;
-  readonly srvr?: SrvrAnswer | undefined;
-  /** Why the server gave no answer to `srvr`, or another one than a statistic. */
-  readonly srvrFailure?: string;
+/** A server of the connect string, at one address. */
+export interface Server {
+  readonly check: Check;
+  /** `leader`, `follower`, `observer` or `standalone`, if the server answers `srvr`. */
+  readonly role?: string | undefined;
+  /** The options of a client that uses this server only. */
+  readonly options?: ZkClientOptions;
   /** Absent if the server cannot be used. */
-  readonly session?: ProbeSession;
-  readonly failure?: string;
-  readonly advice?: string;
-  /** Milliseconds. */
-  readonly latency?: { readonly read: number; readonly sync: number };
-  /** The shortest session timeout that a server of an ensemble grants, milliseconds: two ticks by default. */
-  readonly shortestTimeout?: number | undefined;
-  /** By the clock of this machine, before and after the connection was made. */
-  readonly connected?: readonly [before: number, after: number];
+  readonly session?: {
+    readonly kind: ServerKind;
+    /** The data of `/zookeeper/config`; empty if they cannot be read. */
+    readonly config: string;
+    /** The granted session timeout, and the shortest one that the server grants, milliseconds. */
+    readonly timeout: number;
+    readonly shortestTimeout: number;
+  };
 }
 
-/** A server with a session. */
-export type UsableServer = ServerFinding & Required<Pick<ServerFinding, 'session' | 'address'>>;
+export type UsableServer = Server & Required<Pick<Server, 'options' | 'session'>>;
 
-/** Tries all addresses of all hosts together. The caller closes the sessions. */
-export async function findServers(
-  hosts: readonly Host[],
-  target: Target,
-  tls: TlsOptions | undefined,
-): Promise<ServerFinding[]> {
-  const found = hosts.map(async (host) => {
+/**
+ * Connects a client, and closes it when `use` has settled or the signal aborts: the server then carries out the requests that
+ * were sent before it ends the session.
+ *
+ * @throws the signal's reason
+ */
+export async function withClient<T>(
+  options: ZkClientOptions,
+  signal: AbortSignal,
+  use: (client: ZkClient) => Promise<T>,
+): Promise<T> {
+  const client = new ZkClient(options);
+  try {
+    await abortable(client.connect(), signal);
+    return await abortable(use(client), signal);
+  } finally {
+    await client.close();
+  }
+}
+
+/** Probes all addresses of all hosts at the same time. */
+export async function probeServers(
+  normalized: NormalizedOptions,
+  options: ZkClientOptions,
+  signal: AbortSignal,
+): Promise<Server[]> {
+  const probed = normalized.hosts.map(async (host): Promise<Server[]> => {
     let addresses: Address[];
     try {
       addresses = await resolveHost(host);
     } catch (error) {
-      const advice = 'correct the name in --zookeeper, or the name service';
-      return [{ host, label: host.label, failure: reasonOf(error, host), advice }];
+      return [failed(host.label, error)];
     }
-    addresses.sort((a, b) => (a.ip < b.ip ? -1 : 1));
-    return Promise.all(addresses.map((address) => findServer(host, address, target, tls)));
+    const families = [false, true].map((v6) => {
+      const ofFamily = addresses.filter(({ ip }) => isIPv6(ip) === v6);
+      return Promise.all(ofFamily.map((each) => probeServer(each, normalized, options, signal)));
+    });
+    const servers = await Promise.all(families);
+    // Both families usually lead to the same servers, and often only one works: `localhost` is ::1, too.
+    return servers.find((family) => family.some(({ session }) => session)) ?? servers.flat();
   });
-  return (await Promise.all(found)).flat();
+  return (await Promise.all(probed)).flat();
 }
 
-async function findServer(
-  host: Host,
+async function probeServer(
   address: Address,
-  target: Target,
-  tls: TlsOptions | undefined,
-): Promise<ServerFinding> {
-  const label = address.ip === host.host ? host.label : `${host.label} (${address.ip})`;
-  const answer = await fourLetterWord(address, 'srvr', tls, target.signal);
-  const srvr = readSrvr(answer);
-  const known = { host, address, label, srvr, srvrFailure: srvrFailureOf(answer) };
-  let session: ProbeSession | undefined;
-  try {
-    const before = Date.now();
-    session = await ProbeSession.open(target, address);
-    const connected = [before, Date.now()] as const;
-    // Also proves that the server accepts requests of clients that have no SASL.
-    const latency = await measureLatency(session);
-    const inEnsemble = session.kind === 'zookeeper' && srvr?.mode !== 'standalone';
-    const shortestTimeout = inEnsemble ? await shortestTimeoutOf(target, address) : undefined;
-    return { ...known, session, connected, latency, shortestTimeout };
-  } catch (error) {
-    await session?.close();
-    if (target.signal.aborted) return { ...known, failure: 'interrupted' };
-    return { ...known, failure: reasonOf(error, host), advice: adviceFor(error, answer) };
-  }
-}
-
-/** Returns the message without the address, which is the subject of the line. */
-function reasonOf(error: unknown, { label }: Host): string {
-  const message = failureOf(error);
-  return message.startsWith(label) ? message.slice(label.length).replace(/^:? /, '') : message;
-}
-
-function srvrFailureOf(answer: string): string {
-  if (answer === '') return 'no answer to the four-letter word srvr';
-  return `srvr: ${answer.trim().split('\n', 1)[0]!}`;
-}
-
-function adviceFor(error: unknown, answer: string): string {
-  if (error instanceof NotAuthorizedError) {
-    return /accepts only clients/.test(error.message)
-      ? 'this command has no SASL: pass --auth if the server accepts digest, or check a server that allows clients without SASL'
-      : 'correct --auth or the environment variable ZOOKEEPER_AUTH';
-  }
-  const message = failureOf(error);
-  if (/a frame of length/.test(message)) {
-    return 'another program listens there: correct the address in --zookeeper';
-  }
-  if (/speaks TLS/.test(message)) return 'correct the port in --zookeeper, or leave out --tls';
-  if (/not currently serving/.test(answer)) {
-    return 'start the other servers: this one has no contact to a majority of the ensemble';
-  }
-  return answer === ''
-    ? 'start the server, or correct the address in --zookeeper, the firewall or the TLS options'
-    : 'see the log of the server';
-}
-
-async function measureLatency(session: ProbeSession): Promise<{ read: number; sync: number }> {
-  const measured = async (request: () => Promise<unknown>) => {
-    const times: number[] = [];
-    for (let round = 0; round < ROUNDS; round++) {
-      const startedAt = performance.now();
-      await request();
-      times.push(performance.now() - startedAt);
-    }
-    return times.sort((a, b) => a - b)[(ROUNDS - 1) / 2]!;
-  };
-  const read = await measured(() => session.exists('/'));
-  return { read, sync: await measured(() => session.sync('/')) };
-}
-
-async function shortestTimeoutOf(target: Target, address: Address): Promise<number> {
-  const session = await ProbeSession.open({ ...target, sessionTimeout: 1 }, address);
-  await session.close();
-  return session.timeout;
-}
-
-/** The names of settings. RaftKeeper, a fork of ClickHouse Keeper, and unknown servers count as ClickHouse Keeper. */
-const ZOOKEEPER_SETTINGS = {
-  fourLetterWords: '4lw.commands.whitelist',
-  min: 'minSessionTimeout',
-  max: 'maxSessionTimeout',
-};
-const KEEPER_SETTINGS = {
-  fourLetterWords: 'four_letter_word_white_list',
-  min: 'coordination_settings.min_session_timeout_ms',
-  max: 'coordination_settings.session_timeout_ms',
-};
-
-function settingsOf({ kind }: ProbeSession): typeof ZOOKEEPER_SETTINGS {
-  return kind === 'zookeeper' ? ZOOKEEPER_SETTINGS : KEEPER_SETTINGS;
-}
-
-/** Returns a check of each address, and one of each version that is unknown. */
-export function checkServers(
-  servers: readonly ServerFinding[],
-  members: readonly ServerFinding[],
-  sessionTimeout: number,
-): Check[] {
-  return servers.flatMap((server) => {
-    const { label, srvr, srvrFailure, address, session } = server;
-    const isMember = members.includes(server);
-    const checks = [session ? checkUsable(server, sessionTimeout) : checkFailed(server, isMember)];
-    if (address && session && !srvr) {
-      checks.push({
-        check: 'version',
-        subject: label,
-        status: 'unknown',
-        found: srvrFailure ?? 'no answer',
-        advice: `add srvr to ${settingsOf(session).fourLetterWords} to see the version and the mode`,
-      });
-    }
-    return checks;
-  });
-}
-
-function checkUsable(server: ServerFinding, requested: number): Check {
-  const { label, srvr, latency, session, shortestTimeout = 0 } = server;
-  const { timeout } = session!;
-  const { read, sync } = latency!;
-  const limits: string[] = [];
-  if (timeout !== requested) {
-    const { min, max } = settingsOf(session!);
-    const [setting, direction] = timeout < requested ? [max, 'lowers'] : [min, 'raises'];
-    limits.push(
-      `the server ${direction} the session timeout of ${showMilliseconds(requested)}: request ${showMilliseconds(timeout)}, or change ${setting} of the servers`,
-    );
-  }
-  const safeTimeout = SAFE_TIMEOUTS * shortestTimeout;
-  if (timeout < safeTimeout) {
-    limits.push(
-      `a partition of the servers may let a lease outlive its session for a moment: request ${showMilliseconds(safeTimeout)}, which are eight ticks, or lower tickTime`,
-    );
-  }
-  if (Math.max(read, sync) > SLOW) {
-    limits.push('each grant waits for the server: look at its disk, its memory and the network');
-  }
-  if (srvr && isOld(srvr)) limits.push('use ZooKeeper 3.6 or later');
-  const details = [
-    [srvr?.title, srvr?.mode].filter(Boolean).join(', ') || undefined,
-    `session of ${showMilliseconds(timeout)}`,
-    `read ${showMilliseconds(read)}, sync ${showMilliseconds(sync)}`,
-  ];
-  return {
-    check: 'server',
-    subject: label,
-    status: limits.length > 0 ? 'limit' : 'ok',
-    found: details.filter(Boolean).join('; '),
-    advice: limits.length > 0 ? limits.join('; ') : undefined,
-    data: {
-      reachable: true,
-      version: srvr?.version ?? null,
-      mode: srvr?.mode ?? null,
-      sessionTimeout: timeout,
-      readMs: Number(read.toFixed(3)),
-      syncMs: Number(sync.toFixed(3)),
-    },
-  };
-}
-
-/** @param isMember false for an address of a host that is reached at another address */
-function checkFailed(server: ServerFinding, isMember: boolean): Check {
-  const { label, srvr, failure = '', advice } = server;
-  const status = isMember ? 'limit' : 'ok';
-  return {
-    check: 'server',
-    subject: label,
-    status,
-    found: isMember ? failure : `${failure}; the host is reached at its other address`,
-    advice: isMember ? advice : undefined,
-    data: { reachable: false, version: srvr?.version ?? null, mode: srvr?.mode ?? null },
-  };
-}
-
-function isOld({ title, version }: SrvrAnswer): boolean {
-  const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? [];
-  if (!title.startsWith('ZooKeeper') || major === undefined) return false;
-  const [oldestMajor, oldestMinor] = OLDEST_VERSION;
-  return Number(major) * 1000 + Number(minor) < oldestMajor * 1000 + oldestMinor;
-}
-
-/**
- * Returns the servers that the connect string names. A host with addresses of both families counts by the family that
- * reaches more servers, because both families usually lead to the same ones.
- */
-export function membersOf(servers: readonly ServerFinding[]): ServerFinding[] {
-  const hosts = [...new Set(servers.map(({ host }) => host))];
-  return hosts.flatMap((host) => {
-    const all = servers.filter((server) => server.host === host);
-    const isIpv6 = ({ address }: ServerFinding) => address?.ip.includes(':') ?? false;
-    const families = [all.filter((server) => !isIpv6(server)), all.filter(isIpv6)];
-    const usable = families.map((family) => family.filter(({ session }) => session).length);
-    if (families[0]!.length === 0 || usable[1]! > usable[0]!) return families[1]!;
-    return usable[0] === usable[1] && usable[0] === 0 ? all : families[0]!;
-  });
-}
-
-/** Resolves once a condition holds; false if it does not within `limit` milliseconds. */
-export async function eventually(
-  condition: () => Promise<boolean>,
-  limit: number,
+  normalized: NormalizedOptions,
+  common: ZkClientOptions,
   signal: AbortSignal,
-): Promise<boolean> {
-  const deadline = performance.now() + limit;
-  for (;;) {
-    if (await condition()) return true;
-    if (performance.now() > deadline) return false;
-    await pause(50, undefined, { signal });
+): Promise<Server> {
+  const { ip, port, host, label } = address;
+  const subject = ip === host ? label : `${label} (${ip})`;
+  const { tls } = common;
+  const options: ZkClientOptions = {
+    ...common,
+    connectString: `${isIPv6(ip) ? `[${ip}]` : ip}:${port}`,
+    // A certificate is issued for the name.
+    tls: tls && !isIP(host) ? { servername: host, ...tls } : tls,
+  };
+  const answer = await fourLetterWord(address, normalized, signal);
+  const version = /^[\w ]+ version: [^,\n]+/.exec(answer)?.[0];
+  const role = /^Mode: (\w+)/m.exec(answer)?.[1];
+  try {
+    const once: ZkClientOptions = { ...options, retry: { type: 'none' } };
+    const session = await withClient(once, signal, async (client) => {
+      const { timeout } = await client.session();
+      const config = await client.get('/zookeeper/config').then(
+        ({ data }) => data.toString(),
+        () => '',
+      );
+      const shortestTimeout = await shortestTimeoutOf(address, normalized, signal);
+      return { kind: client.serverKind!, config, timeout, shortestTimeout };
+    });
+    const check = checkOf(subject, ...verdictOn(version, role));
+    return { check, role, options, session };
+  } catch (error) {
+    signal.throwIfAborted();
+    // A server without a majority says so in its answer.
+    return failed(subject, error, version ? undefined : answer.trim().split('\n')[0]);
   }
+}
+
+export function verdictOn(version?: string, role?: string): [Status, string] {
+  if (version === undefined) {
+    return ['ok', 'allow the four-letter word srvr to see the version and the role'];
+  }
+  if (/^Zookeeper version: (3\.[0-5]|[0-2])\./.test(version)) {
+    return ['limit', `${version}: use ZooKeeper 3.6 or later`];
+  }
+  return ['ok', role === undefined ? version : `${version}, ${role}`];
+}
+
+function checkOf(subject: string, status: Status, message: string): Check {
+  return { check: 'server', subject, status, message };
+}
+
+function failed(subject: string, error: unknown, answer?: string): Server {
+  if (!(error instanceof CoordinationError)) throw error;
+  // The cause is the failure of the only address.
+  const { message } = error.cause instanceof CoordinationError ? error.cause : error;
+  const status = error instanceof UnsafeServerError ? 'unsafe' : 'limit';
+  return { check: checkOf(subject, status, answer ? `${message}; ${answer}` : message) };
+}
+
+/** A client would expect replies within the requested timeout, so this is a bare connection. */
+async function shortestTimeoutOf(
+  address: Address,
+  { tls, authInfo, connectTimeout }: NormalizedOptions,
+  signal: AbortSignal,
+): Promise<number> {
+  const listener = { onWatch() {}, onDown() {} };
+  const connect = connectWire(tls && openTls(tls));
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(connectTimeout)]);
+  const request = { address, sessionTimeout: 1, authInfo, signal: limit, listener };
+  const transport = await connect(request).catch((cause: unknown) => {
+    throw new ConnectionError(`${address.label}: no second session`, { cause });
+  });
+  await transport.close();
+  return transport.timeout;
+}
+
+/** Resolves to the answer to the four-letter word `srvr`, `''` if there is none. */
+function fourLetterWord(
+  address: Address,
+  { tls, connectTimeout }: NormalizedOptions,
+  signal: AbortSignal,
+): Promise<string> {
+  return new Promise((resolve) => {
+    const { ip: host, port } = address;
+    const socket = tls ? openTls(tls)(address) : connectTcp({ host, port });
+    const end = () => socket.destroy();
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(connectTimeout)]);
+    limit.addEventListener('abort', end);
+    let answer = '';
+    socket.on('data', (bytes: Buffer) => {
+      answer += bytes.toString('latin1');
+      if (answer.length > MAX_ANSWER) end();
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => resolve(answer));
+    socket.write('srvr');
+    if (limit.aborted) end();
+  });
 }
