@@ -47,7 +47,6 @@ export {
   currentLease,
   currentTerm,
   type Deadlock,
-  DeadlockError,
   type DeadlockMember,
   type Entry,
   type Fairness,

@@ -30,8 +30,8 @@ export type SemaphoreKey<M extends LockableMethod, This = object> =
   string | ((this: This, ...args: Parameters<M>) => string);
 
 /**
- * Options of `@DistributedLock` and `@DistributedSemaphore`. `wait`, `holdAtMost`, `fairness`, `linger`,
- * `onDeadlock` and `details` default to the connection's `defaults`.
+ * Options of `@DistributedLock` and `@DistributedSemaphore`. `wait`, `holdAtMost`, `fairness`, `linger` and
+ * `details` default to the connection's `defaults`.
  *
  * @publicApi
  */

@@ -119,7 +119,6 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   TIMEOUT: { status: 503, message: 'Still busy with other requests, try again', retryAfter: 1 },
   WAIT_TIMEOUT: { status: 503, message: 'Timed out, try again', retryAfter: 1 },
   QUEUE_FULL: { status: 503, message: 'Overloaded, try again', retryAfter: 1 },
-  DEADLOCK: { status: 503, message: 'In conflict with other requests, try again', retryAfter: 1 },
   CONNECTION: UNAVAILABLE,
   SESSION_EXPIRED: UNAVAILABLE,
   SHUTTING_DOWN: { status: 503, message: 'Shutting down', retryAfter: 1 },

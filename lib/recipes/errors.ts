@@ -1,5 +1,4 @@
-import { CoordinationError, type CoordinationErrorOptions } from '../client/errors.js';
-import type { DeadlockMember } from './types.js';
+import { CoordinationError } from '../client/errors.js';
 
 /**
  * Others held the lock, and the caller did not wait (`wait: 0`).
@@ -110,26 +109,4 @@ export class RecipeConflictError extends CoordinationError {
  */
 export class SequenceExhaustedError extends CoordinationError {
   readonly code = 'SEQUENCE_EXHAUSTED';
-}
-
-/**
- * The wait was refused (`onDeadlock: 'refuse'`), because it closed a cycle of waits. The cycle would never end, unless a
- * holder releases its lock without waiting for the result. Release the locks that are held, and try again.
- * Cause: the call chain of each member of `cycle` waits for a lock that the next member holds.
- * Remedy: release the locks and try again. To avoid the cycle, acquire the locks in the same order everywhere, or
- * together with a list of keys.
- *
- * @publicApi
- */
-export class DeadlockError extends CoordinationError {
-  readonly code = 'DEADLOCK';
-
-  constructor(
-    message: string,
-    /** The participants of the cycle: each waits for the lock of the next one, and the last for that of the first. */
-    readonly cycle: readonly DeadlockMember[],
-    options: CoordinationErrorOptions,
-  ) {
-    super(message, options);
-  }
 }

@@ -51,7 +51,6 @@ export { Candidate } from './candidate.js';
 export { currentLease, currentTerm, runDetached } from './internals/call-chain.js';
 export { onDeadlock } from './internals/deadlock/report.js';
 export {
-  DeadlockError,
   RecipeConflictError,
   IllegalStateError,
   LeaseLostError,

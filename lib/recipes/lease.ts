@@ -157,15 +157,6 @@ export interface AcquireOptions {
    * them asked for it. Permits and the locks of a multi-lock do not linger. Less than 24 days. Default 0.
    */
   linger?: number | undefined;
-  /**
-   * What happens to a wait in a cycle of waits; `'refuse'` can reject a wait that would have ended, because the library
-   * knows that a call chain which holds a lock waits for another one, but not that the holder awaits that wait. Start
-   * what its caller does not await with {@link runDetached}: it is then outside of the chain. In the cycle, each
-   * call chain, in this or in another process, waits for a lock that the next one holds. `'report'`, the default,
-   * continues to wait. `'refuse'` rejects one wait of the cycle with a {@link DeadlockError}: of those that may be
-   * refused, usually the latest. In both cases {@link onDeadlock} reports the cycle.
-   */
-  onDeadlock?: 'report' | 'refuse' | undefined;
   /** Stored in the znode beside the host and process id, together at most 4,096 bytes of JSON. Default: nothing. */
   details?: HolderDetails | undefined;
 }
@@ -194,7 +185,6 @@ export const ACQUIRE_RULES: Rules<AcquireOptions> = {
   ),
   fairness: oneOf('handover', 'strict'),
   linger: milliseconds(0),
-  onDeadlock: oneOf('report', 'refuse'),
   details: UNCHECKED,
 };
 

@@ -46,9 +46,9 @@ export interface Entry {
  *
  * Every acquire may reject with {@link LockBusyError}, {@link LockTimeoutError}, {@link WaitCancelledError},
  * {@link ConnectionError}, {@link NotAuthorizedError}, {@link RecipeConflictError}, {@link SequenceExhaustedError},
- * {@link ShuttingDownError} or {@link BadOptionError}; under `onDeadlock: 'refuse'` with {@link DeadlockError}; and, if its
- * call chain holds the lock already, with {@link SelfDeadlockError} where it does not re-enter, or {@link LeaseLostError}
- * if that lease was lost. A rejected acquire leaves no znode behind.
+ * {@link ShuttingDownError} or {@link BadOptionError}; and, if its call chain holds the lock already, with
+ * {@link SelfDeadlockError} where it does not re-enter, or {@link LeaseLostError} if that lease was lost. A rejected
+ * acquire leaves no znode behind.
  *
  * @publicApi
  */

@@ -151,16 +151,10 @@ export class Semaphore extends Lock<PermitOptions> {
     return new Set(ofAsker);
   }
 
-  private requestOf({
-    count = 1,
-    wait = Infinity,
-    signal,
-    details,
-    onDeadlock,
-  }: PermitOptions): Request {
+  private requestOf({ count = 1, wait = Infinity, signal, details }: PermitOptions): Request {
     this.limit.checkCount(count);
     const data = holderData(details, this.limit.fixed);
-    return { wanted: this, wait, signal, data, count, linger: 0, onDeadlock };
+    return { wanted: this, wait, signal, data, count, linger: 0 };
   }
 
   /** @param alone whether the queue serves a single caller */

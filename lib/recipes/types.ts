@@ -84,8 +84,6 @@ export interface DeadlockMember {
   readonly waitsFor: string;
   /** Whether it belongs to this process. */
   readonly here: boolean;
-  /** Whether its wait is the one that is refused. */
-  readonly refused: boolean;
   /** When its wait times out, by the clock of its machine, to a fifth of a second; undefined for never. */
   readonly endsAt?: Date;
 }

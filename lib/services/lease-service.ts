@@ -52,8 +52,6 @@ export interface LeaseDefaults {
   fairness?: AcquireOptions['fairness'] | undefined;
   /** Milliseconds for which the znode stays after a release; see {@link AcquireOptions.linger}. Default 0. */
   linger?: number | undefined;
-  /** What happens to a wait in a cycle of waits; see {@link AcquireOptions.onDeadlock}. Default `'report'`. */
-  onDeadlock?: AcquireOptions['onDeadlock'] | undefined;
   /** Details about this application's holders that others see. A call's `details` are merged into them. Default: none. */
   details?: HolderDetails | undefined;
 }
@@ -181,11 +179,10 @@ export abstract class LeaseService {
       holdAtMost = defaults.holdAtMost,
       fairness = defaults.fairness,
       linger = defaults.linger,
-      onDeadlock = defaults.onDeadlock,
       ...rest
     } = request.options;
     const details = defaults.details ? { ...defaults.details, ...rest.details } : rest.details;
-    const wanted = { ...rest, wait, holdAtMost, fairness, linger, onDeadlock, details };
+    const wanted = { ...rest, wait, holdAtMost, fairness, linger, details };
     return this.tracker.admit(request, rest.signal, async (signal, onGranted) => {
       let options: AcquireOptions = { ...wanted, signal };
       if (!this.client.connected && this.client.state === 'CONNECTING') {

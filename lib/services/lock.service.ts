@@ -95,8 +95,7 @@ export function checkLockOptions(
  * The locks of a list of keys are acquired together, all or none, under one deadline and in an order that is the same
  * for all callers, so that two lists cannot deadlock. Nested calls do not follow that order: give them a finite `wait`.
  *
- * Each method that acquires may reject as those of a {@link Lock} do, and with {@link SelfDeadlockError} or
- * {@link DeadlockError} (`onDeadlock: 'refuse'`). It then holds nothing.
+ * Each method that acquires may reject as those of a {@link Lock} do. It then holds nothing.
  *
  * @publicApi
  */

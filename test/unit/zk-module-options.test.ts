@@ -66,7 +66,7 @@ describe('ZkModule rejects at startup, and the error names the option and its va
     [
       // It belongs to single calls.
       withServer({ defaults: { holdAtLeast: 5 } }),
-      /holdAtLeast.*wait, holdAtMost, fairness, linger, onDeadlock, details/,
+      /holdAtLeast.*wait, holdAtMost, fairness, linger, details/,
     ],
     [withServer({ defaults: { wiat: 5 } }), /unknown option wiat in defaults/],
     [withServer({ lazyConnection: 'no' }), /lazyConnection.*"no"/],

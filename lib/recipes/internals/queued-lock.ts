@@ -33,7 +33,7 @@ export function acquireQueued(
   options: AcquireOptions,
   isContender?: (node: QueueNode) => boolean,
 ): Promise<Grant> | Grant {
-  const { wait = Infinity, signal, details, onDeadlock, fairness } = options;
+  const { wait = Infinity, signal, details, fairness } = options;
   const strict = fairness === 'strict';
   const linger = strict ? 0 : (options.linger ?? 0);
   const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
@@ -41,7 +41,7 @@ export function acquireQueued(
   const queue = strict
     ? new LocalQueue(new QueuedSpec(lock, names, isContender))
     : findLocalQueue(lock, () => new QueuedSpec(lock, names, isContender));
-  return queue.acquire({ wanted: lock, wait, signal, data, linger, count: 1, onDeadlock });
+  return queue.acquire({ wanted: lock, wait, signal, data, linger, count: 1 });
 }
 
 /** The queue of znodes of a mutex, a read lock or a write lock. */

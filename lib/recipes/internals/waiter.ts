@@ -55,7 +55,6 @@ export interface Request extends WaitRequest {
   readonly linger: number;
   /** The number of permits; 1 for a lock. */
   readonly count: number;
-  readonly onDeadlock: AcquireOptions['onDeadlock'];
 }
 
 /**

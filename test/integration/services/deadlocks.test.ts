@@ -1,6 +1,5 @@
 import { Controller, Get, Injectable, Logger } from '@nestjs/common';
-import { APP_FILTER } from '@nestjs/core';
-import { DistributedLock, LockService, ZkExceptionFilter } from 'nestjs-zookeeper';
+import { DistributedLock } from 'nestjs-zookeeper';
 import { describe, expect, vi } from 'vitest';
 import { Gate } from '../../support/gate.js';
 import { get } from '../../support/http-calls.js';
@@ -22,12 +21,12 @@ function meeting(count: number): () => Promise<void> {
 }
 
 describe('a deadlock of an application', () => {
-  it('is logged with its keys and holders, and one of the requests can be repeated', async () => {
+  it('is logged once, with its keys and holders', async () => {
     const bothHold = meeting(2);
 
     @Injectable()
     class Accounts {
-      @DistributedLock((account: string) => account)
+      @DistributedLock((account: string) => account, { wait: 2000 })
       async book(_account: string): Promise<string> {
         return 'booked';
       }
@@ -55,32 +54,14 @@ describe('a deadlock of an application', () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const details = { name: 'bank-1' };
     const app = await apps.start(
-      {
-        controllers: [Transfers],
-        // The handler's own lock was granted: the rejected one was requested inside it.
-        providers: [Accounts, { provide: APP_FILTER, useClass: ZkExceptionFilter }],
-      },
-      { defaults: { onDeadlock: 'refuse', details } },
+      { controllers: [Transfers], providers: [Accounts] },
+      { defaults: { details } },
     );
-    const answers = await Promise.all(['gold', 'silver'].map((path) => get(app, `/${path}`)));
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 503]);
-    const refused = answers.find(({ status }) => status === 503)!;
-    expect(refused.headers['retry-after']).toBe('1');
-    expect(refused.body).toMatchObject({ code: 'DEADLOCK' });
+    await Promise.all(['gold', 'silver'].map((path) => get(app, `/${path}`)));
     const lines = warn.mock.calls.map(([line]) => String(line));
     const reports = lines.filter((line) => line.startsWith('deadlock: '));
     expect(reports).toHaveLength(1);
     expect(reports[0]).toMatch(/"gold" is held by this process \(\d+\) \(bank-1\)/);
     expect(reports[0]).toMatch(/"silver" is held by this process/);
-  });
-});
-
-describe('the option onDeadlock', () => {
-  it('is validated for calls and for the module', async () => {
-    const wrong = { onDeadlock: 'ignore' as never };
-    const said = "onDeadlock must be 'report' or 'refuse', but is \"ignore\"";
-    const { client } = await apps.start({});
-    await expect(new LockService(client).acquire('a', wrong)).rejects.toThrow(said);
-    expect(() => new LockService(client, wrong)).toThrow(`defaults.${said}`);
   });
 });

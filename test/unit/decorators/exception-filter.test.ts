@@ -7,7 +7,6 @@ import {
   BadOptionError,
   ConnectionError,
   type CoordinationError,
-  DeadlockError,
   LeaseLostError,
   LockBusyError,
   LockTimeoutError,
@@ -51,7 +50,6 @@ describe('over HTTP', () => {
     [503, new LockTimeoutError('timeout')],
     [503, new WaitTimeoutError('timeout')],
     [503, new QueueFullError('full')],
-    [503, new DeadlockError('deadlock', [], {})],
     [503, new ConnectionError('no answer from 10.0.0.7:2181')],
     [503, new SessionExpiredError('expired')],
     [503, new ShuttingDownError('closing')],
@@ -67,7 +65,7 @@ describe('over HTTP', () => {
       message: expect.any(String) as string,
     });
     const retryAfter: Record<string, string> = {
-      ...{ TIMEOUT: '1', WAIT_TIMEOUT: '1', QUEUE_FULL: '1', DEADLOCK: '1' },
+      ...{ TIMEOUT: '1', WAIT_TIMEOUT: '1', QUEUE_FULL: '1' },
       ...{ CONNECTION: '5', SESSION_EXPIRED: '5', SHUTTING_DOWN: '1', NOT_LEADER: '1' },
     };
     expect(response.headers['Retry-After']).toBe(retryAfter[error.code]);

@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ProcessState } from '../../../client/process-state.js';
-import { DeadlockError } from '../../errors.js';
 import { runDetached } from '../call-chain.js';
 import type { NodeData } from '../node-data.js';
 import {
@@ -131,43 +130,14 @@ async function search(wait: NestedWait, snapshot: Snapshot): Promise<void> {
 
 async function report({ queue, waiter }: NestedWait, cycle: Cycle): Promise<void> {
   const claims = cycle.map((step) => step.claim);
-  const claimsOf = (wait: NestedWait) => claims.filter((claim) => wait.made(claim));
-  const ours = blockedWaits().filter((wait) => claimsOf(wait).length > 0);
+  const ours = blockedWaits().filter((wait) => claims.some((claim) => wait.made(claim)));
+  const here = claims.filter((claim) => ours.some((wait) => wait.made(claim)));
   // Before the next await, so that only one of our waits reports the cycle.
   for (const wait of ours) wait.reported = idOf(cycle);
-  const refused = victimOf(claims);
-  const here = new Set(ours.flatMap(claimsOf));
-  const deadlock = await describe(
-    queue.spec.client,
-    cycle,
-    (node) => [...here].some((claim) => claim.node === node),
-    (node) => refused?.node === node,
-    // The holders cannot be read at the moment. The next round searches again.
-  ).catch(() => undefined);
-  if (!deadlock || waiter.over) {
-    for (const wait of ours) wait.reported = undefined;
-    return;
-  }
-  publish(deadlock);
-  const victim = refused && ours.find((wait) => wait.made(refused));
-  if (!victim) return;
-  const { key, noun } = victim.waiter.request.wanted;
-  const message = `the wait for ${noun} ${JSON.stringify(key)} was refused. ${deadlock.message}`;
-  victim.waiter.reject(new DeadlockError(message, deadlock.cycle, { key }));
-}
-
-/** Returns the claim of the latest wait that may be refused. All processes in the cycle choose the same one. */
-function victimOf(claims: readonly Claim[]): Claim | undefined {
-  return claims
-    .filter(({ refuse }) => refuse)
-    .reduce<Claim | undefined>(
-      (last, claim) => (last && isBefore(claim, last) ? last : claim),
-      undefined,
-    );
-}
-
-function isBefore(a: Claim, b: Claim): boolean {
-  return a.since < b.since || (a.since === b.since && a.node < b.node);
+  // If the holders cannot be read at the moment, the next round searches again.
+  const deadlock = await describe(queue.spec.client, cycle, here).catch(() => undefined);
+  if (deadlock && !waiter.over) return publish(deadlock);
+  for (const wait of ours) wait.reported = undefined;
 }
 
 /** Returns the same text wherever the cycle begins. */

@@ -12,7 +12,7 @@ import type { Waiter } from '../waiter.js';
  */
 
 /** A caller that waits, and the call chain that made the call. */
-export type ChainedWaiter = Pick<Waiter<unknown>, 'request' | 'over' | 'onOver' | 'reject'> & {
+export type ChainedWaiter = Pick<Waiter<unknown>, 'request' | 'over' | 'onOver'> & {
   readonly chain: CallChain | undefined;
 };
 
@@ -82,10 +82,9 @@ export class NestedWait {
    * @param behind the znode that it waits behind, if another znode of this process has the claim
    */
   claim(node: string, key: string, behind?: string): Claim {
-    const { wait, onDeadlock } = this.waiter.request;
+    const { wait } = this.waiter.request;
     const until = wait === Infinity ? undefined : Math.round(this.since + wait);
-    const refuse = onDeadlock === 'refuse' || undefined;
-    return { node, key, since: this.since, until, refuse, behind };
+    return { node, key, since: this.since, until, behind };
   }
 }
 
@@ -143,8 +142,6 @@ export interface Claim {
   readonly since: number;
   /** When the wait times out, by the same clock; undefined for never. */
   readonly until?: number;
-  /** Whether the wait may be refused to end a deadlock. */
-  readonly refuse?: boolean;
   /** The znode that the chain waits behind, if it is another one of the same process. */
   readonly behind?: string;
 }

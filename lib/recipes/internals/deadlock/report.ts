@@ -4,6 +4,7 @@ import type { Session, ZkClient } from '../../../client/index.js';
 import { checkFunction } from '../../../client/validation.js';
 import type { Deadlock, DeadlockMember, Participant } from '../../types.js';
 import { readParticipants } from '../participants.js';
+import type { Claim } from './nested-wait.js';
 import type { Cycle } from './search.js';
 
 const deadlocks = typedChannel<Deadlock>('nestjs-zookeeper:deadlock');
@@ -13,9 +14,9 @@ const UNAWAITED =
 
 /**
  * Calls a listener once with each deadlock of a call chain of this process, and with each cycle of waits that only looks
- * like one, because a holder does not await its wait; see {@link AcquireOptions.onDeadlock}. Each process of the cycle reports it on its
- * own. The same message is published on the channel `nestjs-zookeeper:deadlock` of `node:diagnostics_channel`. If nobody
- * is subscribed, a deadlock becomes a process warning.
+ * like one, because a holder does not await its wait: start such a wait with {@link runDetached}. Each process of the cycle
+ * reports it on its own. The same message is published on the channel `nestjs-zookeeper:deadlock` of
+ * `node:diagnostics_channel`. If nobody is subscribed, a deadlock becomes a process warning.
  *
  * @param client reports only deadlocks of this client; default: of all clients
  * @returns a function that removes the listener
@@ -41,21 +42,23 @@ export function publish(deadlock: Deadlock): void {
   else process.emitWarning(deadlock.message, { code: 'ZK_DEADLOCK' });
 }
 
-/** Resolves to undefined if one of the holders is gone by now. */
+/**
+ * Resolves to undefined if one of the holders is gone by now.
+ *
+ * @param here the claims of this process
+ */
 export async function describe(
   client: ZkClient,
   cycle: Cycle,
-  isHere: (node: string) => boolean,
-  isRefused: (node: string) => boolean,
+  here: readonly Claim[],
 ): Promise<Deadlock | undefined> {
   const holders = await Promise.all(cycle.map((step) => holderOf(step.session, step.claim.node)));
-  const members = cycle.map(({ claim: { node, key, until } }, index) => ({
-    key,
+  const members = cycle.map(({ claim }, index) => ({
+    key: claim.key,
     holder: holders[index]!,
     waitsFor: cycle[(index + 1) % cycle.length]!.claim.key,
-    here: isHere(node),
-    refused: isRefused(node),
-    endsAt: until === undefined ? undefined : new Date(until),
+    here: here.includes(claim),
+    endsAt: claim.until === undefined ? undefined : new Date(claim.until),
   }));
   if (!holders.every((holder) => holder !== undefined)) return undefined;
   const message = `deadlock: ${members.map(sentence).join('; ')}. ${UNAWAITED}`;
@@ -75,11 +78,10 @@ async function holderOf(session: Session, node: string): Promise<Participant | u
   return holder;
 }
 
-function sentence({ key, holder, waitsFor, here, refused, endsAt }: DeadlockMember): string {
+function sentence({ key, holder, waitsFor, here, endsAt }: DeadlockMember): string {
   const { host, pid, details, path } = holder;
   const who = here ? `this process (${pid})` : foreignText(host ? `${host} pid ${pid}` : path);
   const description = foreignText([details?.name, details?.text].filter(Boolean).join(': '));
   const end = endsAt ? ` until ${endsAt.toISOString()}` : '';
-  const fate = refused ? ' (this wait is rejected to end the deadlock)' : '';
-  return `${quotedKey(key)} is held by ${who}${description && ` (${description})`}, which waits for ${quotedKey(waitsFor)}${end}${fate}`;
+  return `${quotedKey(key)} is held by ${who}${description && ` (${description})`}, which waits for ${quotedKey(waitsFor)}${end}`;
 }
