@@ -75,13 +75,6 @@ export function addServerCommand(program: Command): void {
     .action(runServer);
 }
 
-/** The commands, except `doctor`, refuse to connect to RaftKeeper. */
-function nextStep(server: EmbeddedServerKind): string {
-  return server === 'raftkeeper'
-    ? 'To see what is unsafe there: npx nestjs-zookeeper doctor'
-    : 'To list the locks: npx nestjs-zookeeper locks';
-}
-
 /** Resolves when a signal has stopped the server. A second signal ends the process at once. */
 async function runServer({ json, data: directory, ...options }: Options): Promise<void> {
   const isOpen = !/^(127\.|::1$|localhost$)/.test(options.host);
@@ -97,7 +90,7 @@ async function runServer({ json, data: directory, ...options }: Options): Promis
     const started = json
       ? toJson({ host, port, connectString, data: path })
       : `ZooKeeper protocol on ${host}:${port} — connectString: '${connectString}'
-${nextStep(kind)} --zookeeper ${connectString}`;
+To list the locks: npx nestjs-zookeeper locks --zookeeper ${connectString}`;
     process.stdout.write(`${started}\n`);
     process.stderr.write(
       `Not for production: one process without replication. ${guarantee(path)}\n`,

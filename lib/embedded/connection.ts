@@ -18,14 +18,7 @@ import {
 } from '../protocol/index.js';
 import { authenticate, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './faults.js';
-import {
-  acceptance,
-  type HandshakeHost,
-  isBehind,
-  openSession,
-  readZxid,
-  refusal,
-} from './handshake.js';
+import { acceptance, type HandshakeHost, isBehind, openSession, refusal } from './handshake.js';
 import { isAnsweredByLeader, lacks, multi, refuseNullPaths, requests } from './multi.js';
 import type { Call, Reply } from './operations.js';
 import { type ClientStream, Outbox } from './outbox.js';
@@ -214,9 +207,8 @@ export class Connection implements Watcher {
     this.socket.setTimeout(0);
     this.session = session;
     this.host.attach(session.id, this);
-    const watcher = profile.keepsWatches ? store.tree.sessionWatchers.get(session.id, this) : this;
     const caller = { session: session.id, identities: this.#identities };
-    this.#call = { tree: store.tree, caller, watcher };
+    this.#call = { tree: store.tree, caller, watcher: this };
   }
 
   #answer(call: Call, body: Reader): void {
@@ -231,8 +223,7 @@ export class Connection implements Watcher {
     const operation = requests[request.type];
     if (!operation) return this.#answerUnknown(request);
     if (request.type === OpCode.sync) store.sync();
-    const isEmpty = profile.emptyTransactions.has(request.type);
-    if (isEmpty) store.write(() => {});
+    if (profile.emptyTransactions.has(request.type)) store.write(() => {});
     if (request.type === OpCode.ping) request.xid = Xid.ping;
     let reply: Reply | undefined;
     let error: number = ErrorCode.ok;
@@ -248,15 +239,12 @@ export class Connection implements Watcher {
       else if (thrown instanceof ProtocolError) error = ErrorCode.marshallingError;
       else throw thrown;
     }
-    const isWrite = operation.kind === 'write' || isEmpty;
-    this.#reply(request, error, isWrite ? store.lastZxid : readZxid(this.host), reply);
-    if (profile.countedReads.has(request.type)) store.countRead();
+    this.#reply(request, error, store.lastZxid, reply);
   }
 
   #answerUnknown(request: RequestHeader): void {
-    const { unknownRequest } = this.host.profile;
-    if (unknownRequest === 'reply') this.#reply(request, ErrorCode.unimplemented, -1);
-    if (unknownRequest !== 'ignore') this.#end();
+    if (this.host.profile.repliesToUnknown) this.#reply(request, ErrorCode.unimplemented, -1);
+    this.#end();
   }
 
   #authenticate(request: RequestHeader, body: Reader): void {

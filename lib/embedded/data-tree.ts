@@ -8,7 +8,7 @@ import {
 } from '../protocol/index.js';
 import { type Identity, isAllowed, resolveAcl, withoutHashes } from './acl.js';
 import type { ServerProfile } from './profiles.js';
-import { SessionWatchers, type Watcher, Watches } from './watches.js';
+import { type Watcher, Watches } from './watches.js';
 import {
   initialNodes,
   KeeperError,
@@ -52,7 +52,6 @@ export class DataTree {
   readonly childWatches = new Watches();
   /** The paths of ephemeral nodes by their sessions. */
   readonly ephemerals = new Map<bigint, Set<string>>();
-  readonly sessionWatchers = new SessionWatchers();
   /** Containers and TTL nodes. */
   readonly #reapable = new Set<string>();
   /** How to undo the changes of the multi that is being applied, and the watches to fire when it succeeds. */
@@ -106,7 +105,7 @@ export class DataTree {
     const node = this.#node(path);
     expectVersion(node.version, version);
     if (node.children.size > 0) throw new KeeperError(ErrorCode.notEmpty);
-    this.#remove(path, node, at, this.profile.raisesPzxidOnDelete);
+    this.#remove(path, node, at);
   }
 
   setData(
@@ -217,10 +216,8 @@ export class DataTree {
 
   removeEphemerals(session: bigint, at: Transaction): void {
     for (const path of this.ephemerals.get(session) ?? []) {
-      this.#remove(path, this.#node(path), at, this.profile.raisesPzxidOnSessionEnd);
+      this.#remove(path, this.#node(path), at);
     }
-    const watcher = this.sessionWatchers.take(session);
-    if (watcher) this.forgetWatcher(watcher);
   }
 
   /** Returns the containers that have lost all their children, and the expired TTL nodes. */
@@ -233,7 +230,7 @@ export class DataTree {
   }
 
   reap(path: string, at: Transaction): void {
-    this.#remove(path, this.#node(path), at, true);
+    this.#remove(path, this.#node(path), at);
   }
 
   #node(path: string): Znode {
@@ -242,7 +239,7 @@ export class DataTree {
     return node;
   }
 
-  #remove(path: string, node: Znode, at: Transaction, raisesPzxid: boolean): void {
+  #remove(path: string, node: Znode, at: Transaction): void {
     const parentPath = parentOf(path);
     const parent = this.#node(parentPath);
     const { pzxid } = parent;
@@ -251,7 +248,7 @@ export class DataTree {
       this.#insert(path, node, parent);
       parent.pzxid = pzxid;
     });
-    if (raisesPzxid) parent.pzxid = at.zxid;
+    if (this.profile.raisesPzxidOnDelete) parent.pzxid = at.zxid;
     this.#fire(() => {
       const notified = this.dataWatches.trigger(path, EventType.deleted, node.acl);
       const except = this.profile.mergesDeletedEvents ? notified : undefined;

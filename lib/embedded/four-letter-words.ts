@@ -139,7 +139,6 @@ function titleOf(server: Observed): string {
 function summary(server: Observed): string[] {
   const { store, connections: open } = server;
   const { received, sent } = server.traffic;
-  const { zxidRadix } = profileOf(server);
   return [
     // Each request is answered in the turn in which it is read, so the latency is 0.
     'Latency min/avg/max: 0/0.0/0',
@@ -147,7 +146,7 @@ function summary(server: Observed): string[] {
     `Sent: ${sent}`,
     `Connections: ${open.size}`,
     'Outstanding: 0',
-    `Zxid: ${zxidRadix === 16 ? '0x' : ''}${store.lastZxid.toString(zxidRadix)}`,
+    `Zxid: 0x${store.lastZxid.toString(16)}`,
     'Mode: standalone',
     `Node count: ${store.tree.nodes.size}`,
   ];

@@ -14,17 +14,12 @@ export interface HandshakeHost {
   detach(sessionId: bigint): void;
 }
 
-/** The protocol version in the reply of a Raft server that refuses a handshake. */
+/** The protocol version in the reply of a ClickHouse Keeper that refuses a handshake. */
 const REFUSED_VERSION = 42;
 
-/** Returns the zxid in the header of the reply to a read. */
-export function readZxid({ profile, store }: HandshakeHost): number {
-  return profile.readsReportNextZxid ? store.lastZxid + 1 : store.lastZxid;
-}
-
 /** Returns whether the client has seen a later state than this server, so that it must find another one. */
-export function isBehind(host: HandshakeHost, { lastZxidSeen }: Request): boolean {
-  return host.profile.checksLastZxid && lastZxidSeen > readZxid(host);
+export function isBehind({ profile, store }: HandshakeHost, { lastZxidSeen }: Request): boolean {
+  return profile.checksLastZxid && lastZxidSeen > store.lastZxid;
 }
 
 /**
@@ -44,9 +39,7 @@ export function openSession(
   host.detach(sessionId);
   const session = store.sessions.get(sessionId);
   if (!session) return undefined;
-  // On a server without passwords the id is enough, and the password is not checked.
-  const isOwner = password !== null && Buffer.from(session.password).equals(password);
-  if (profile.hasPasswords && !isOwner) return undefined;
+  if (password === null || !Buffer.from(session.password).equals(password)) return undefined;
   store.sessions.touch(session, timeout, now);
   return session;
 }
@@ -73,12 +66,11 @@ export function acceptance(
  * @param timeout the reason: 0 if the session has ended; the negotiated timeout if the server has no leader
  */
 export function refusal(profile: ServerProfile, request: Request, timeout: number): Response {
-  const { marksRefusals, refusalsRepeatSessionId, repliesReadOnly } = profile;
-  const hasEnded = timeout === 0;
+  const { marksRefusals, repliesReadOnly } = profile;
   return {
     protocolVersion: marksRefusals ? REFUSED_VERSION : 0,
-    timeout: marksRefusals && hasEnded ? -1 : timeout,
-    sessionId: refusalsRepeatSessionId ? request.sessionId : 0n,
+    timeout,
+    sessionId: 0n,
     password: Buffer.from(NO_PASSWORD),
     readOnly: repliesReadOnly && request.readOnly !== undefined ? false : undefined,
   };

@@ -54,8 +54,6 @@ export const multi: Operation = {
         });
       } catch (error) {
         if (!(error instanceof KeeperError)) throw error;
-        const { refusesUnauthorizedMulti } = call.tree.profile;
-        if (refusesUnauthorizedMulti && error.code === ErrorCode.noAuth) throw error;
         const failed = results.length;
         return replyOf(
           steps.map((_, i) => {

@@ -7,9 +7,9 @@ import { PROFILES, type EmbeddedServerKind } from './profiles.js';
  */
 export interface EmbeddedZooKeeperOptions {
   /**
-   * The server whose behaviour the embedded server copies: `zookeeper`, `clickhouse-keeper` (version 25.8) or `raftkeeper`
-   * (version 2.3). The servers differ in the stats of znodes, transaction ids, sessions, watches, missing operations and
-   * four-letter words. Default `'zookeeper'`.
+   * The server whose behaviour the embedded server copies: `zookeeper` or `clickhouse-keeper` (version 25.8). They differ in
+   * the stats of znodes, transaction ids, sessions, watches, missing operations and four-letter words. Default
+   * `'zookeeper'`.
    */
   server?: EmbeddedServerKind | undefined;
   /** The port number. 0 lets the system choose a free port. Default 0. */

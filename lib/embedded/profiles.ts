@@ -1,19 +1,17 @@
 import { OpCode } from '../protocol/index.js';
 
 /**
- * The server whose behaviour the embedded server copies: Apache ZooKeeper 3.8, ClickHouse Keeper 25.8 or RaftKeeper 2.3.
- * All of them use ZooKeeper's protocol.
+ * The server whose behaviour the embedded server copies: Apache ZooKeeper 3.8 or ClickHouse Keeper 25.8, which uses
+ * ZooKeeper's protocol.
  *
  * @publicApi
  */
-export type EmbeddedServerKind = 'zookeeper' | 'clickhouse-keeper' | 'raftkeeper';
+export type EmbeddedServerKind = 'zookeeper' | 'clickhouse-keeper';
 
 /** The differences between the servers that a client can notice. */
 export interface ServerProfile {
-  /** Whether the deletion of a child by a client raises the parent's `pzxid`. */
+  /** Whether the deletion of a child raises the parent's `pzxid`. */
   readonly raisesPzxidOnDelete: boolean;
-  /** Whether the end of a session raises the `pzxid` of the parents of its ephemeral nodes. */
-  readonly raisesPzxidOnSessionEnd: boolean;
   /** Whether a change of a child's data raises the parent's `cversion`. */
   readonly raisesCversionOnSetData: boolean;
 
@@ -22,12 +20,8 @@ export interface ServerProfile {
    * server has the time there. A data directory raises the zxids at each start in both cases, also at its first.
    */
   readonly countsZxidsFromOne: boolean;
-  /** Whether the header of the reply to a read has the zxid of the next transaction instead of the last one. */
-  readonly readsReportNextZxid: boolean;
   /** The requests that change nothing, but are transactions and have a zxid of their own. */
   readonly emptyTransactions: ReadonlySet<number>;
-  /** The reads that raise the zxid of the server that answers them, and of no other server of the ensemble. */
-  readonly countedReads: ReadonlySet<number>;
   /** Whether a server refuses a client that has seen a later transaction than the server. */
   readonly checksLastZxid: boolean;
 
@@ -39,21 +33,15 @@ export interface ServerProfile {
   readonly repliesReadOnly: boolean;
   /** Whether a server without a majority accepts connections and refuses the handshake. Otherwise it closes them. */
   readonly refusesHandshakeWithoutMajority: boolean;
-  /** Whether the reply that refuses a handshake has the protocol version 42, and the timeout −1 if the session has ended. */
+  /** Whether the reply that refuses a handshake has the protocol version 42. */
   readonly marksRefusals: boolean;
-  /** Whether the reply that refuses a handshake repeats the session id of the request. Otherwise the id is 0. */
-  readonly refusalsRepeatSessionId: boolean;
   /** Whether the end of a session by its client is confirmed by a reply, before the connection ends. */
   readonly repliesToClose: boolean;
-  /** Whether watches belong to the session, so that they remain after the loss of the connection. */
-  readonly keepsWatches: boolean;
 
   /** The operations of ZooKeeper that the server does not have. */
   readonly missingOperations: ReadonlySet<number>;
-  /** The outcome of a request of an unknown type: an error and the end of the connection, only its end, or nothing at all. */
-  readonly unknownRequest: 'reply' | 'close' | 'ignore';
-  /** Whether a multi fails as a whole, without results, if the client lacks a permission. */
-  readonly refusesUnauthorizedMulti: boolean;
+  /** Whether a request of an unknown type gets an error, before the connection ends. */
+  readonly repliesToUnknown: boolean;
 
   /** Whether a watch event is withheld from a client that may not read the node. */
   readonly hidesEvents: boolean;
@@ -81,8 +69,6 @@ export interface ServerProfile {
   readonly fourLetterWords: readonly string[];
   /** Whether a four-letter word that is not allowed gets an answer that says so. */
   readonly explainsRefusedWords: boolean;
-  /** The radix of the zxid in `srvr`. */
-  readonly zxidRadix: 10 | 16;
   /** Further lines of `mntr`. */
   readonly monitorLines: readonly string[];
   /** The lines of `ftfl`, if the server has this word. */
@@ -95,24 +81,18 @@ const { getEphemerals, getAllChildrenNumber, whoAmI, sasl } = OpCode;
 
 const zookeeper: ServerProfile = {
   raisesPzxidOnDelete: true,
-  raisesPzxidOnSessionEnd: true,
   raisesCversionOnSetData: false,
   countsZxidsFromOne: false,
-  readsReportNextZxid: false,
   emptyTransactions: new Set(),
-  countedReads: new Set(),
   checksLastZxid: true,
   resumesSessions: true,
   hasPasswords: true,
   repliesReadOnly: true,
   refusesHandshakeWithoutMajority: false,
   marksRefusals: false,
-  refusalsRepeatSessionId: false,
   repliesToClose: true,
-  keepsWatches: false,
   missingOperations: new Set(),
-  unknownRequest: 'reply',
-  refusesUnauthorizedMulti: false,
+  repliesToUnknown: true,
   hidesEvents: true,
   mergesDeletedEvents: true,
   notifiesRequestedPath: false,
@@ -128,15 +108,22 @@ const zookeeper: ServerProfile = {
   versionTitle: 'Zookeeper version',
   fourLetterWords: ['srvr'],
   explainsRefusedWords: true,
-  zxidRadix: 16,
   monitorLines: [],
   featureFlags: undefined,
 };
 
-/** What ClickHouse Keeper and RaftKeeper have in common. */
-const raftBased: ServerProfile = {
-  ...zookeeper,
+/**
+ * Sources: ClickHouse's `src/Coordination` and `src/Server/KeeperTCPHandler.cpp`; its issues 115457 (`pzxid`, `cversion`),
+ * 116690 (sessions), 55594 and 55595 (operations). Keeper 26 has more operations.
+ */
+const clickHouseKeeper: ServerProfile = {
+  raisesPzxidOnDelete: false,
+  raisesCversionOnSetData: true,
   countsZxidsFromOne: true,
+  // The leader commits pings too, so a server that has lost its leader answers no ping.
+  emptyTransactions: new Set([OpCode.ping, OpCode.sync]),
+  checksLastZxid: false,
+  resumesSessions: false,
   hasPasswords: false,
   repliesReadOnly: false,
   refusesHandshakeWithoutMajority: true,
@@ -147,70 +134,29 @@ const raftBased: ServerProfile = {
     ...[checkWatches, removeWatches, addWatch, setWatches, setWatches2],
     ...[getEphemerals, getAllChildrenNumber, whoAmI, sasl],
   ]),
+  repliesToUnknown: false,
   hidesEvents: false,
   mergesDeletedEvents: false,
   notifiesRequestedPath: true,
   hasKeeperAcls: true,
   hidesHashes: false,
   closesOnAuthFailure: false,
-  fourLetterWords: 'conf cons crst dirs envi isro mntr ruok srst srvr stat wchs'.split(' '),
-  explainsRefusedWords: false,
-};
-
-/**
- * Sources: ClickHouse's `src/Coordination` and `src/Server/KeeperTCPHandler.cpp`; its issues 115457 (`pzxid`, `cversion`),
- * 116690 (sessions), 55594 and 55595 (operations). Keeper 26 has more operations.
- */
-const clickHouseKeeper: ServerProfile = {
-  ...raftBased,
-  raisesPzxidOnDelete: false,
-  raisesPzxidOnSessionEnd: false,
-  raisesCversionOnSetData: true,
-  // The leader commits pings too, so a server that has lost its leader answers no ping.
-  emptyTransactions: new Set([OpCode.ping, OpCode.sync]),
-  checksLastZxid: false,
-  resumesSessions: false,
-  unknownRequest: 'close',
   systemNodes: new Map([
     ['/keeper', ''],
     ['/keeper/api_version', '3'],
     // One bit for each feature: the second one is `multi_read`.
     ['/keeper/feature_flags', '@\0'],
   ]),
-  fourLetterWords: [...raftBased.fourLetterWords, 'ftfl'],
   version: 'v25.8.1.1-embedded',
   versionTitle: 'ClickHouse Keeper version',
+  fourLetterWords: 'conf cons crst dirs envi isro mntr ruok srst srvr stat wchs ftfl'.split(' '),
+  explainsRefusedWords: false,
   monitorLines: ['zk_key_arena_size\t0', 'zk_latest_snapshot_size\t0'],
   featureFlags: ['multi_read\t1', 'persistent_watches\t0', 'create_with_stats\t0'],
-};
-
-/**
- * Sources: RaftKeeper's `src/Service` at version 2.3.0; its issues 399 (unknown operations), 34 and 60 (watches). Its
- * `setWatches` can block the whole server, so no client can use it. The profile treats it as a missing operation.
- */
-const raftKeeper: ServerProfile = {
-  ...raftBased,
-  raisesPzxidOnSessionEnd: false,
-  readsReportNextZxid: true,
-  emptyTransactions: new Set([OpCode.sync]),
-  countedReads: new Set([OpCode.getACL, OpCode.multiRead]),
-  refusalsRepeatSessionId: true,
-  keepsWatches: true,
-  unknownRequest: 'ignore',
-  refusesUnauthorizedMulti: true,
-  systemNodes: new Map([
-    ['/keeper', ''],
-    ['/keeper/api_version', '2'],
-  ]),
-  version: '2.3.0-embedded',
-  versionTitle: 'RaftKeeper version',
-  zxidRadix: 10,
-  monitorLines: ['zk_compatible_mode\tclickhouse', 'zk_is_leader\t1', 'zk_in_snapshot\t0'],
 };
 
 /** The profile of each server. */
 export const PROFILES: Readonly<Record<EmbeddedServerKind, ServerProfile>> = Object.freeze({
   zookeeper: Object.freeze(zookeeper),
   'clickhouse-keeper': Object.freeze(clickHouseKeeper),
-  raftkeeper: Object.freeze(raftKeeper),
 });

@@ -89,11 +89,6 @@ export class Store {
     return change(this.tree, at);
   }
 
-  /** Raises the zxid of this server for a read that it counts. */
-  countRead(): void {
-    this.lastZxid++;
-  }
-
   /** Applies the writes that other servers have committed; there are none. */
   sync(): void {}
 

@@ -14,35 +14,6 @@ export interface Watcher {
   notify(type: EventType, path: string, acl?: readonly Acl[]): void;
 }
 
-/** Forwards the events of a session's watches to its current connection. Events are lost while there is none. */
-class SessionWatcher implements Watcher {
-  connection: Watcher | undefined;
-
-  notify(type: EventType, path: string, acl?: readonly Acl[]): void {
-    this.connection?.notify(type, path, acl);
-  }
-}
-
-/** The watchers of sessions, for servers whose watches belong to sessions instead of connections. */
-export class SessionWatchers {
-  readonly #bySession = new Map<bigint, SessionWatcher>();
-
-  /** Returns the watcher of a session, and attaches the current connection of the session to it. */
-  get(session: bigint, connection: Watcher): Watcher {
-    const watcher = this.#bySession.get(session) ?? new SessionWatcher();
-    this.#bySession.set(session, watcher);
-    watcher.connection = connection;
-    return watcher;
-  }
-
-  /** Removes and returns the watcher of a session that has ended. */
-  take(session: bigint): Watcher | undefined {
-    const watcher = this.#bySession.get(session);
-    this.#bySession.delete(session);
-    return watcher;
-  }
-}
-
 /** A recursive watch is persistent, and covers all descendants, but not changes of their child lists. */
 type WatchMode = 'once' | 'persistent' | 'recursive';
 

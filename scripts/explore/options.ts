@@ -16,7 +16,7 @@ import { SCENARIOS } from './scenarios.js';
 
 type FaultPlan = import('nestjs-zookeeper/testing').FaultPlan;
 
-const SERVERS = ['zookeeper', 'clickhouse-keeper', 'raftkeeper'] as const;
+const SERVERS = ['zookeeper', 'clickhouse-keeper'] as const;
 
 /** Returns the options of this process's command line; see `readOptions`. */
 export function readExploreOptions() {

@@ -57,7 +57,6 @@ const PARTITIONS = 2;
 /** Milliseconds after which a candidate no longer waits for its terms, such as after its session has ended. */
 const MAX_TERM_WAIT = 5_000;
 
-const ALL_KINDS: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper', 'raftkeeper'];
 /** On other servers than ZooKeeper, a fencing token takes a write, and a lost connection ends the session. */
 const BOTH_RULES: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper'];
 
@@ -321,7 +320,7 @@ async function selector(caller: Caller, terms: number, options: { priority?: num
 export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   mutex: {
     covers: 'two processes acquire a mutex twice each',
-    kinds: ALL_KINDS,
+    kinds: BOTH_RULES,
     run: all((caller) => twice(() => caller.once(caller.mutex('till'), 'exclusive'))),
   },
   'mutex on three servers': {

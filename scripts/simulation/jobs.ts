@@ -3,14 +3,7 @@ import { setMaxListeners } from 'node:events';
 import type { LeaseRecord, Mode, RequestedLock } from './history.js';
 import { recordAcquire, Recorder, settle } from './recorder.js';
 import type { JobContext, Program } from './workload.js';
-import {
-  type JobName,
-  MAX_HOLD_AT_LEAST,
-  MAX_LINGER,
-  PERMITS,
-  replyTime,
-  serverOptions,
-} from './setting.js';
+import { type JobName, MAX_HOLD_AT_LEAST, MAX_LINGER, PERMITS, replyTime } from './setting.js';
 
 /*
  * The jobs that processes without Nest run. They are in one file although it is long, because they share the functions
@@ -70,7 +63,6 @@ export async function connect(context: JobContext): Promise<ZkClient> {
   for (;;) {
     try {
       const client = await process.client({
-        ...serverOptions(setting),
         sessionTimeout: setting.sessionTimeout,
         connectTimeout: setting.sessionTimeout / 4,
         policy: setting.policy,

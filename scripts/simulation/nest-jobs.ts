@@ -5,7 +5,7 @@ import type { LeaseLike, LeaseRecord, RequestedLock } from './history.js';
 import { followSession } from './jobs.js';
 import { settle, termAsLease } from './recorder.js';
 import type { JobContext, Program } from './workload.js';
-import { PERMITS, serverOptions } from './setting.js';
+import { PERMITS } from './setting.js';
 import type { Library } from './types.js';
 
 type Lease = import('nestjs-zookeeper').Lease;
@@ -27,7 +27,6 @@ export async function connectApplication(context: JobContext) {
   const { library, process, setting, incarnation, acceptsWork } = context;
   const Shop = shopOf(library);
   const options = {
-    ...serverOptions(setting),
     connectString: 'simulated:2181',
     namespace: NAMESPACE,
     sessionTimeout: setting.sessionTimeout,

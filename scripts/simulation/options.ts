@@ -30,8 +30,8 @@ Mutation testing:
 Common options:
   --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes, counter, cache or
                    barrier; not with --mutants
-  --server NAME    the server whose behaviour the simulated servers copy: zookeeper (default), clickhouse-keeper or
-                   raftkeeper; not with --mutants
+  --server NAME    the server whose behaviour the simulated servers copy: zookeeper (default) or
+                   clickhouse-keeper; not with --mutants
   --lib DIR        directory of the build of the library to test (default dist); not with --mutants
   --json           print the figures as one JSON object on the last line
   --help           print this text
@@ -52,7 +52,7 @@ export const WORKLOADS: readonly WorkloadName[] = [
   'barrier',
 ];
 
-const SERVERS: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper', 'raftkeeper'];
+const SERVERS: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper'];
 
 /** The default of the option `--server`. */
 export const DEFAULT_SERVER: EmbeddedServerKind = 'zookeeper';

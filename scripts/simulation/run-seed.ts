@@ -12,7 +12,6 @@ import {
   notificationTime,
   recoveryTime,
   drawSetting,
-  serverOptions,
   type Setting,
   SYNC_LIMIT,
   TICK_TIME,
@@ -111,7 +110,6 @@ export async function runWorkload(
       );
       const operator = await world.process('operator').client({
         sessionTimeout: 60_000,
-        ...serverOptions(setting),
       });
       for (const { name } of setting.processes) workload.start(name);
       await new Nemesis(world, workload, history, setting, operator).run(faults);

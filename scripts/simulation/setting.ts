@@ -129,11 +129,6 @@ export function withoutNest(setting: Setting): Setting {
   return { ...setting, processes };
 }
 
-/** Returns the options with which a client uses the server of a run. Older builds of the library do not have them. */
-export function serverOptions({ server }: Setting): { allowUnsafeFencing?: true } {
-  return server === 'raftkeeper' ? { allowUnsafeFencing: true } : {};
-}
-
 /** Returns whether a client can remove a watch. Otherwise watches that are no longer needed remain until the session ends. */
 export function canRemoveWatches({ server = 'zookeeper' }: Setting): boolean {
   return server === 'zookeeper';

@@ -89,15 +89,13 @@ describe('nestjs-zookeeper server', () => {
   });
 
   it('copies another server with --server, and names a command that connects to it', async () => {
-    const server = start('--port', '0', '--server', 'raftkeeper');
+    const server = start('--port', '0', '--server', 'clickhouse-keeper');
     await expect.poll(() => server.output.err).toBe(WARNING);
-    const { out } = server.output;
     const [, port] =
-      /^To see what is unsafe there: npx nestjs-zookeeper doctor --zookeeper 127\.0\.0\.1:(\d+)$/m.exec(
-        out,
+      /^To list the locks: npx nestjs-zookeeper locks --zookeeper 127\.0\.0\.1:(\d+)$/m.exec(
+        server.output.out,
       )!;
-    expect(out).not.toContain('nestjs-zookeeper locks');
-    expect(await fourLetterWord(Number(port), 'srvr')).toMatch(/^RaftKeeper version: /);
+    expect(await fourLetterWord(Number(port), 'srvr')).toMatch(/^ClickHouse Keeper version: /);
   });
 
   it('warns about a --host that other machines reach, and limits the connections of each', async () => {

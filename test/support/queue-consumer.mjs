@@ -2,13 +2,7 @@
 import { DistributedQueue, ZkClient } from 'nestjs-zookeeper/coordination/recipes';
 
 const [connectString, path, sessionTimeout] = process.argv.slice(2);
-// As in test/support/servers.ts.
-const allowUnsafeFencing = process.env.ZK_PROFILE === 'raftkeeper';
-const client = new ZkClient({
-  connectString,
-  sessionTimeout: Number(sessionTimeout),
-  allowUnsafeFencing,
-});
+const client = new ZkClient({ connectString, sessionTimeout: Number(sessionTimeout) });
 await client.connect();
 new DistributedQueue(client, path).consume(async () => {
   console.log('handling');

@@ -17,8 +17,7 @@ import type { Actor, Scheduler } from './scheduler.js';
  */
 interface LogEntry {
   readonly zxid: number;
-  /** @param localZxids how far the zxids of this server are ahead, because of reads that only this server has counted */
-  apply(tree: DataTree, localZxids: number): void;
+  apply(tree: DataTree): void;
   next: LogEntry | undefined;
 }
 
@@ -79,8 +78,8 @@ export class ReplicatedStore {
     let result: T;
     try {
       result = this.committed.write((tree, at) => {
-        const apply = (copy: DataTree, localZxids: number) => {
-          const applied = change(copy, { ...at, zxid: at.zxid + localZxids });
+        const apply = (copy: DataTree) => {
+          const applied = change(copy, at);
           // The writer replies with the stats of its own copy.
           if (copy === writer?.tree) result = applied;
         };
@@ -117,7 +116,6 @@ export class Replica implements ConnectionStore {
   #catchingUp = false;
   /** The number of faults that keep it behind. */
   #delays = 0;
-  #localZxids = 0;
 
   constructor(
     private readonly store: ReplicatedStore,
@@ -137,11 +135,7 @@ export class Replica implements ConnectionStore {
 
   /** The latest transaction that this server has applied. */
   get lastZxid(): number {
-    return this.#applied.zxid + this.#localZxids;
-  }
-
-  countRead(): void {
-    this.#localZxids++;
+    return this.#applied.zxid;
   }
 
   write<T>(change: Change<T>): T {
@@ -172,7 +166,7 @@ export class Replica implements ConnectionStore {
     while (this.#applied.next) {
       this.#applied = this.#applied.next;
       try {
-        this.#applied.apply(this.tree, this.#localZxids);
+        this.#applied.apply(this.tree);
       } catch {
         // The write failed when it was committed too, and changed nothing.
       }

@@ -245,8 +245,8 @@ export class SimulatedServer {
   }
 
   /**
-   * Serves a new connection. Without a majority it ends the connection, as ZooKeeper does, or refuses the handshake, as the
-   * other servers do. A server that was isolated a short time ago does not know yet that it has no majority.
+   * Serves a new connection. Without a majority it ends the connection, as ZooKeeper does, or refuses the handshake, as
+   * ClickHouse Keeper does. A server that was isolated a short time ago does not know yet that it has no majority.
    *
    * @internal
    */

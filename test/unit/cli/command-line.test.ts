@@ -51,7 +51,7 @@ describe('the command line', () => {
       '--super-digest must be a user, a colon and a SHA-1 hash',
     ],
     ['server --tick-time 20', 'a duration such as'],
-    ['server --server etcd', 'Allowed choices are zookeeper, clickhouse-keeper, raftkeeper.'],
+    ['server --server etcd', 'Allowed choices are zookeeper, clickhouse-keeper.'],
     ['completion fish', 'Allowed choices are bash, zsh.'],
     ['revoke', "missing required argument 'key|path'"],
     ['revoke /', 'It must be the path of a znode below the root.'],

@@ -60,7 +60,7 @@ describe('The embedded server’s options', () => {
     [
       'TypeError',
       { server: 'etcd' },
-      'server must be one of zookeeper, clickhouse-keeper, raftkeeper, got "etcd"',
+      'server must be one of zookeeper, clickhouse-keeper, got "etcd"',
     ],
     ['TypeError', { fourLetterWords: ['ftfl'] }, FOUR_LETTER_WORDS + '["ftfl"]'],
     ['TypeError', { prot: 1 }, 'unknown option "prot"'],

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { resolveOptions } from '../../../lib/embedded/options.js';
-import { PROFILES, type EmbeddedServerKind } from '../../../lib/embedded/profiles.js';
+import type { EmbeddedServerKind } from '../../../lib/embedded/profiles.js';
 import { ZooKeeperServer } from '../../../lib/embedded/server.js';
 import {
   AddWatchRequest,
@@ -24,15 +24,10 @@ import {
   type ValueOf,
   Xid,
 } from '../../../lib/protocol/index.js';
-import { ReplicatedStore } from '../../../lib/testing/simulation/replicated-store.js';
-import { Random } from '../../../lib/testing/simulation/random.js';
-import { Scheduler } from '../../../lib/testing/simulation/scheduler.js';
 import { MultiRequest, MultiResponse, steps } from '../../support/multi-records.js';
 import { RawClient, type RawConnectOptions } from '../../support/raw-client.js';
 import { create, exists, OPEN } from '../../support/raw-requests.js';
 import { fourLetterWord } from '../../support/real-zookeeper.js';
-
-const KINDS = Object.keys(PROFILES) as EmbeddedServerKind[];
 
 const servers: ZooKeeperServer[] = [];
 afterEach(async () => {
@@ -82,7 +77,6 @@ describe('The stat of a parent', () => {
   test.each<[EmbeddedServerKind, Record<string, [cversion: number, pzxid: 'raised' | 'kept']>]>([
     ['zookeeper', { set: [1, 'kept'], delete: [2, 'raised'], end: [4, 'raised'] }],
     ['clickhouse-keeper', { set: [2, 'kept'], delete: [3, 'kept'], end: [5, 'kept'] }],
-    ['raftkeeper', { set: [1, 'kept'], delete: [2, 'raised'], end: [4, 'kept'] }],
   ])('of %s after a change of a child: %j', async (kind, expected) => {
     const [client, server] = await connect(kind);
     const other = await RawClient.connect({ port: server.port });
@@ -122,7 +116,7 @@ describe('The stat of a parent', () => {
 });
 
 describe('Transaction ids', () => {
-  test('start with the time in ZooKeeper, and with 1 in the others', async () => {
+  test('start with the time in ZooKeeper, and with 1 in ClickHouse Keeper', async () => {
     const firstOf = async (kind: EmbeddedServerKind) => {
       const [client] = await connect(kind);
       return (await create(client, '/n')).zxid;
@@ -133,13 +127,11 @@ describe('Transaction ids', () => {
     expect(first).toBeLessThan(Date.now() * 1024 + 1024);
     // The first one has opened the session.
     expect(await firstOf('clickhouse-keeper')).toBe(2);
-    expect(await firstOf('raftkeeper')).toBe(2);
   });
 
   test.each<[EmbeddedServerKind, object]>([
     ['zookeeper', { read: 0, ping: 0, sync: 0, getAcl: 0, next: 1 }],
     ['clickhouse-keeper', { read: 0, ping: 1, sync: 2, getAcl: 2, next: 3 }],
-    ['raftkeeper', { read: 1, ping: 1, sync: 1, getAcl: 2, next: 3 }],
   ])('of %s in the headers of replies, after that of a write: %j', async (kind, expected) => {
     const [client] = await connect(kind);
     const { zxid } = await create(client, '/n');
@@ -157,33 +149,14 @@ describe('Transaction ids', () => {
     );
   });
 
-  test('of RaftKeeper differ between the servers of an ensemble after a read that one of them counts', () => {
-    const scheduler = new Scheduler(new Random(1));
-    const profile = PROFILES.raftkeeper;
-    const store = new ReplicatedStore(500, scheduler, new Random(1), [0, 0], profile);
-    const server = { process: { name: 'server' } as never, reachesLeader: true };
-    const [one, other] = [store.addReplica(server), store.addReplica(server)];
-    one.countRead();
-    const caller = { session: 0n, identities: [] };
-    const creation = { path: '/n', data: null, acl: OPEN, kind: 'persistent' as const };
-    const { stat } = one.write((tree, at) =>
-      tree.create({ ...creation, sequential: false, ttl: 0 }, caller, at),
-    );
-    other.catchUp();
-    expect(stat.czxid).toBe(2);
-    expect([one, other].map(({ lastZxid }) => lastZxid)).toEqual([2, 1]);
-    expect([one, other].map(({ tree }) => tree.nodes.get('/n')!.czxid)).toEqual([2, 1]);
-  });
-
   test.each<[EmbeddedServerKind, boolean]>([
     ['zookeeper', false],
     ['clickhouse-keeper', true],
-    ['raftkeeper', false],
   ])('of %s: a client that has seen a later one is served: %s', async (kind, isServed) => {
     const { port, store } = await start(kind);
     const seeing = (lastZxidSeen: number) => RawClient.connect({ port, lastZxidSeen });
     expect(await succeeds(seeing(store.lastZxid + 1000))).toBe(isServed);
-    await seeing(store.lastZxid + (kind === 'raftkeeper' ? 1 : 0));
+    await seeing(store.lastZxid);
   });
 });
 
@@ -191,7 +164,6 @@ describe('A session', () => {
   test.each<[EmbeddedServerKind, object]>([
     ['zookeeper', { isSecret: true, right: 'resumed', wrong: 'refused', isEndConfirmed: true }],
     ['clickhouse-keeper', { isSecret: false, right: 'new', wrong: 'new', isEndConfirmed: false }],
-    ['raftkeeper', { isSecret: false, right: 'resumed', wrong: 'resumed', isEndConfirmed: false }],
   ])('of %s after a reconnect with the right or a wrong password: %j', async (kind, expected) => {
     const [client, { port }] = await connect(kind);
     const { sessionId, password, readOnly, protocolVersion } = client.session;
@@ -216,37 +188,30 @@ describe('A session', () => {
     expect({ isSecret, right, wrong, isEndConfirmed }).toEqual(expected);
   });
 
-  test.each<[EmbeddedServerKind, object]>([
-    ['zookeeper', { protocolVersion: 0, timeout: 0, id: 'zero' }],
-    ['raftkeeper', { protocolVersion: 42, timeout: -1, id: 'requested' }],
-  ])('of %s that has ended is refused with %j, and the connection ends', async (kind, expected) => {
-    const [client, server] = await connect(kind);
+  test('of ZooKeeper that has ended is refused, and the connection ends', async () => {
+    const [client, server] = await connect('zookeeper');
     const { sessionId, password } = client.session;
     server.expireSession(sessionId);
     await client.closed;
     const again = await RawClient.connect({ port: server.port, sessionId, password: password! });
-    const { protocolVersion, timeout, sessionId: id } = again.session;
-    expect({ protocolVersion, timeout, id: id === 0n ? 'zero' : 'requested' }).toEqual(expected);
+    expect(again.session).toMatchObject({ protocolVersion: 0, timeout: 0, sessionId: 0n });
     await again.closed;
   });
 
-  test.each<[EmbeddedServerKind, bigint]>([
-    ['clickhouse-keeper', 0n],
-    ['raftkeeper', 7n],
-  ])('is refused by %s without a leader, with a positive timeout', async (kind, id) => {
+  test('is refused by ClickHouse Keeper without a leader, with a positive timeout', async () => {
     const { port } = await start(
-      kind,
+      'clickhouse-keeper',
       class extends ZooKeeperServer {
         readonly hasLeader = false;
       },
     );
     const client = await RawClient.connect({ port, sessionId: 7n, password: Buffer.alloc(16) });
-    expect(client.session).toMatchObject({ protocolVersion: 42, timeout: 10_000, sessionId: id });
+    expect(client.session).toMatchObject({ protocolVersion: 42, timeout: 10_000, sessionId: 0n });
     await client.closed;
   });
 
   test('has the id of its transaction, so that no restart uses an id twice', async () => {
-    const [{ session }, server] = await connect('raftkeeper');
+    const [{ session }, server] = await connect('clickhouse-keeper');
     expect(session.sessionId).toBe(BigInt(server.store.lastZxid));
   });
 });
@@ -262,35 +227,21 @@ describe('A request that the server does not know', () => {
     ['addWatch', (client) => client.request(OpCode.addWatch, AddWatchRequest, watch)],
     ['createContainer', (one) => one.request(OpCode.createContainer, CreateRequest, container)],
     ['a multi with it', (client) => client.request(OpCode.multi, MultiRequest, operations)],
-  ])(
-    'ends the connection to ClickHouse Keeper, and is never answered by RaftKeeper: %s',
-    async (_, send) => {
-      const [zookeeper] = await connect('zookeeper');
-      expect((await send(zookeeper)).err).toBe(0);
-      const [clickhouse, { store }] = await connect('clickhouse-keeper');
-      await expect(send(clickhouse)).rejects.toThrow('the server closed the connection');
-      await clickhouse.closed;
-      // It did not wait for the end of the session.
-      expect(store.sessions.get(clickhouse.session.sessionId)).toBeDefined();
-      const [raft] = await connect('raftkeeper');
-      void send(raft).catch(() => {});
-      // Replies are in order: this one comes next, which the raw client takes for a reply to the other one.
-      raft.sendFrame((to) => {
-        to.int(99);
-        to.int(OpCode.exists);
-        ReadRequest.write({ path: '/n', watch: false }, to);
-      });
-      await raft.closed;
-      expect(raft.received).toEqual(['99']);
-    },
-  );
+  ])('ends the connection to ClickHouse Keeper: %s', async (_, send) => {
+    const [zookeeper] = await connect('zookeeper');
+    expect((await send(zookeeper)).err).toBe(0);
+    const [clickhouse, { store }] = await connect('clickhouse-keeper');
+    await expect(send(clickhouse)).rejects.toThrow('the server closed the connection');
+    await clickhouse.closed;
+    // It did not wait for the end of the session.
+    expect(store.sessions.get(clickhouse.session.sessionId)).toBeDefined();
+  });
 });
 
 describe('A watch', () => {
   test.each<[EmbeddedServerKind, object]>([
     ['zookeeper', { sequential: '/s-0000000000', deletions: 1, secret: 0 }],
     ['clickhouse-keeper', { sequential: '/s-', deletions: 2, secret: 1 }],
-    ['raftkeeper', { sequential: '/s-', deletions: 2, secret: 1 }],
   ])(
     'of %s: events of a sequential node, of a deletion and of a node that its owner may not read: %j',
     async (kind, expected) => {
@@ -318,25 +269,6 @@ describe('A watch', () => {
       }).toEqual(expected);
     },
   );
-
-  test('of RaftKeeper survives the connection, without the events in between', async () => {
-    const [client, { port }] = await connect('raftkeeper');
-    for (const path of ['/a', '/b']) {
-      await create(client, path);
-      await exists(client, path, true);
-    }
-    await client.drop();
-    const other = await RawClient.connect({ port });
-    await remove(other, '/a');
-    const { sessionId } = client.session;
-    const again = await RawClient.connect({ port, sessionId });
-    await remove(other, '/b');
-    expect(await again.untilEvents(1)).toMatchObject([{ path: '/b', type: EventType.deleted }]);
-    // The watches of a session end with it.
-    await exists(again, '/c', true);
-    servers[0]!.expireSession(sessionId);
-    expect(servers[0]!.store.tree.dataWatches.counts.total).toBe(0);
-  });
 });
 
 function authenticate(client: RawClient, credentials: string, scheme = 'digest') {
@@ -349,53 +281,45 @@ function createWith(client: RawClient, path: string, acl: ValueOf<typeof CreateR
   return client.request(OpCode.create, CreateRequest, request, PathResponse);
 }
 
-const KEEPER_REFUSALS = {
-  ip: ErrorCode.authFailed,
-  none: ErrorCode.authFailed,
-  two: ErrorCode.authFailed,
-  colons: ErrorCode.invalidAcl,
-  auth: 0,
-};
-
 describe('An ACL', () => {
-  test.each<[EmbeddedServerKind, object]>([
-    ['zookeeper', { empty: ErrorCode.invalidAcl, err: 0, results: [0, ErrorCode.noAuth] }],
-    ['clickhouse-keeper', { empty: 0, err: 0, results: [0, ErrorCode.noAuth] }],
-    ['raftkeeper', { empty: 0, err: ErrorCode.noAuth, results: undefined }],
+  test.each<[EmbeddedServerKind, number]>([
+    ['zookeeper', ErrorCode.invalidAcl],
+    ['clickhouse-keeper', 0],
   ])(
-    'of %s without entries, or in the way of a multi; only ZooKeeper disconnects after wrong credentials: %j',
-    async (kind, expected) => {
+    'of %s without entries (error %i), or in the way of a multi; only ZooKeeper disconnects after wrong credentials',
+    async (kind, empty) => {
       const [client] = await connect(kind);
-      const empty = (await createWith(client, '/empty', [])).err;
+      expect((await createWith(client, '/empty', [])).err).toBe(empty);
       if (empty === 0) expect((await read(client, OpCode.getData, '/empty')).err).toBe(0);
       await createWith(client, '/p', [{ perms: 1, scheme: 'world', id: 'anyone' }]);
       const operations = [steps.create('/n'), steps.create('/p/c')];
       const multi = await client.request(OpCode.multi, MultiRequest, operations, MultiResponse);
-      const results = multi.body?.results.map((result) => result.err);
-      expect({ empty, err: multi.err, results }).toEqual(expected);
+      expect(multi.body?.results.map((result) => result.err)).toEqual([0, ErrorCode.noAuth]);
       expect((await exists(client, '/n')).err).toBe(ErrorCode.noNode);
       expect((await authenticate(client, 'u:p', 'plain')).err).toBe(ErrorCode.authFailed);
       expect(await succeeds(exists(client, '/'))).toBe(kind !== 'zookeeper');
     },
   );
 
-  test.each(KINDS.filter((kind) => kind !== 'zookeeper'))(
-    'of %s loses entries of other schemes than world and digest',
-    async (kind) => {
-      const [client] = await connect(kind);
-      const sasl = { perms: 31, scheme: 'sasl', id: 'app' };
-      expect((await createWith(client, '/none', [sasl])).err).toBe(ErrorCode.invalidAcl);
-      expect((await createWith(client, '/n', [sasl, ...OPEN])).err).toBe(0);
-      const request = { path: '/n' };
-      const { body } = await client.request(OpCode.getACL, PathRequest, request, GetACLResponse);
-      expect(body!.acl).toEqual(OPEN);
-    },
-  );
+  test('of ClickHouse Keeper loses entries of other schemes than world and digest', async () => {
+    const [client] = await connect('clickhouse-keeper');
+    const sasl = { perms: 31, scheme: 'sasl', id: 'app' };
+    expect((await createWith(client, '/none', [sasl])).err).toBe(ErrorCode.invalidAcl);
+    expect((await createWith(client, '/n', [sasl, ...OPEN])).err).toBe(0);
+    const request = { path: '/n' };
+    const { body } = await client.request(OpCode.getACL, PathRequest, request, GetACLResponse);
+    expect(body!.acl).toEqual(OPEN);
+  });
 
   test.each<[EmbeddedServerKind, object]>([
     ['zookeeper', { ip: 0, none: 0, two: 0, colons: 0, auth: ErrorCode.invalidAcl }],
-    ['clickhouse-keeper', KEEPER_REFUSALS],
-    ['raftkeeper', KEEPER_REFUSALS],
+    [
+      'clickhouse-keeper',
+      {
+        ...{ ip: ErrorCode.authFailed, none: ErrorCode.authFailed, two: ErrorCode.authFailed },
+        ...{ colons: ErrorCode.invalidAcl, auth: 0 },
+      },
+    ],
   ])('of %s and its credentials have digests with one colon: %j', async (kind, expected) => {
     const [client] = await connect(kind);
     const ip = (await authenticate(client, '', 'ip')).err;
@@ -414,7 +338,6 @@ describe('Other servers are recognised', () => {
   test.each<[EmbeddedServerKind, string[]]>([
     ['zookeeper', ['/zookeeper', '/zookeeper/config', '/zookeeper/quota']],
     ['clickhouse-keeper', ['/keeper', '/keeper/api_version', '/keeper/feature_flags']],
-    ['raftkeeper', ['/keeper', '/keeper/api_version']],
   ])('%s by its nodes: %j', async (kind, paths) => {
     const [client] = await connect(kind);
     const listed = async (path: string) => {
@@ -449,11 +372,6 @@ describe('Other servers are recognised', () => {
       'clickhouse-keeper',
       /^ClickHouse Keeper version: v25\.8[^]*^Zxid: 0x1$/m,
       ...['zk_key_arena_size', '', 'persistent_watches\t0'],
-    ],
-    [
-      'raftkeeper',
-      /^RaftKeeper version: 2\.3[^]*^Zxid: 1$/m,
-      ...['zk_compatible_mode\tclickhouse', '', ''],
     ],
   ])('%s by srvr, mntr, wchc and ftfl', async (kind, srvr, ...others) => {
     const [, { port }] = await connect(kind);

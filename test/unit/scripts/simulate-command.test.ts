@@ -73,7 +73,10 @@ describe('the options of npm run simulate', () => {
     ['--seed 1 --faults 1,x', '--faults must be a list of whole numbers such as 1,4, but is 1,x'],
     ['--seed 1 --trace none/x.html', '--trace none/x.html: its directory does not exist'],
     ['--seed 1 --seeds 2', '--seeds 2 cannot be combined with --seed'],
-    ['--mutants --server raftkeeper', '--server raftkeeper cannot be combined with --mutants'],
+    [
+      '--mutants --server clickhouse-keeper',
+      '--server clickhouse-keeper cannot be combined with --mutants',
+    ],
     ['--faults 1', '--faults 1 needs --seed'],
     ['--seeds 1 --seeds 2', '--seeds 2 is given a second time'],
     ['--workload jobs', '--workload must be one of locks, partitions, queue, guarded-writes,'],
@@ -256,8 +259,8 @@ describe('a failure', () => {
   it('is printed with the command that replays it', () => {
     const { violations } = failed;
     const shrunk = { faults: failed.faults.slice(1), violation: violations[0]! };
-    expect(toFailure(failed, { workload, server: 'raftkeeper', lib: 'dist' }).command).toBe(
-      'npm run simulate -- --seed 42 --server raftkeeper',
+    expect(toFailure(failed, { workload, server: 'clickhouse-keeper', lib: 'dist' }).command).toBe(
+      'npm run simulate -- --seed 42 --server clickhouse-keeper',
     );
     expect(toFailure(failed, { workload, server, lib: "it's/dist", shrunk }).command).toBe(
       `npm run simulate -- --seed 42 --faults=1,2 --lib 'it'\\''s/dist'`,

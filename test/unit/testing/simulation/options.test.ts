@@ -13,7 +13,7 @@ describe('invalid arguments of a simulation', () => {
     [{ limit: NaN }, 'simulate: limit must be a number, got NaN'],
     [
       { server: 'etcd' },
-      'simulate: server must be one of zookeeper, clickhouse-keeper, raftkeeper, got "etcd"',
+      'simulate: server must be one of zookeeper, clickhouse-keeper, got "etcd"',
     ],
     [{ servers: 0 }, 'simulate: servers must be from 1 to 7, got 0'],
     [{ servers: 8 }, 'simulate: servers must be from 1 to 7, got 8'],

@@ -429,10 +429,10 @@ describe('an isolated server', () => {
 
 describe('simulated servers that copy another server', () => {
   it('stamp the znodes as that server does', async () => {
-    const options = { seed: 1, server: 'raftkeeper', servers: 3 } as const;
+    const options = { seed: 1, server: 'clickhouse-keeper', servers: 3 } as const;
     const { value } = await simulate(options, async (world) => {
       const process = world.process('a');
-      const client = await process.client({ allowUnsafeFencing: true });
+      const client = await process.client();
       await process.run(() => client.create('/node'));
       return world.znodes().map(({ path, czxid }) => [path, czxid]);
     });
