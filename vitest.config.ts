@@ -6,7 +6,6 @@ const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
 // What the user's shell sets for the library, the command line, the sample or Node must not change a test.
 for (const name of [
-  'NESTJS_ZOOKEEPER_TRANSPORT',
   'ZOOKEEPER',
   'ZOOKEEPER_AUTH',
   'HOST',
@@ -24,20 +23,22 @@ for (const name of [
 type Environment = Record<string, string>;
 
 // The projects on a real ZooKeeper need a JVM, so `npm test` does not run them. They run the files whose result depends
-// on the server or on the transport:
+// on the server. Locks, semaphores, elections and sessions also run over the native transport.
 /** Requests, errors, watches and sessions as the server and the transport handle them. */
 const client = ['test/integration/client/**/*.test.ts', 'test/sockets/client/**/*.test.ts'];
-/** The recipes, over both transports: the native transport has no transactions, so the recipes send other requests. */
-const contracts = [
+const locksAndElections = [
   'test/integration/recipes/{mutex,non-reentrant-mutex,read-write-lock,semaphore,multi-lock,leader-latch,leader-selector,handover,access-control}.test.ts',
-  'test/integration/coordination/*.test.ts',
 ];
+const coordination = ['test/integration/coordination/*.test.ts'];
 /** Tests of what only a real server does. */
 const real = ['test/real/*.test.ts', 'test/real/client/**/*.test.ts'];
 /** The embedded server beside the server that it copies. */
 const parity = ['test/sockets/embedded/*.test.ts', 'test/real/embedded/*.test.ts'];
-/** Tests of the wire transport alone. */
-const wireOnly = ['test/real/client/wire-*.test.ts'];
+/** What the native transport cannot do. */
+const wireOnly = [
+  'test/integration/client/{transactions,persistent-watches,watch-removal}.test.ts',
+  'test/real/client/wire-*.test.ts',
+];
 
 /** Files in virtual time do not need a process each: the state of the library belongs to a simulation. */
 const virtualTimeProject = (name: string, include: string[], env: Environment = {}) => ({
@@ -46,23 +47,23 @@ const virtualTimeProject = (name: string, include: string[], env: Environment = 
     name,
     include,
     isolate: false,
-    env: { ZK_SERVER: 'simulated', NESTJS_ZOOKEEPER_TRANSPORT: 'wire', ...env },
+    env: { ZK_SERVER: 'simulated', ...env },
     sequence: { groupOrder: 0 },
   },
 });
 
 /** Files that use sockets and processes, on the embedded server or a real ZooKeeper. */
 const realTimeProject = (
-  transport: 'native' | 'wire',
   name: string,
   server: 'embedded' | 'real',
   files: { include: string[]; exclude?: string[] },
+  transport: 'wire' | 'native' = 'wire',
 ) => ({
   extends: true as const,
   test: {
     name,
     ...files,
-    env: { ZK_SERVER: server, NESTJS_ZOOKEEPER_TRANSPORT: transport },
+    env: { ZK_SERVER: server, ZK_TRANSPORT: transport },
     globalSetup: server === 'real' ? ['test/support/shared-servers.ts'] : [],
     // A crash of the native client ends only the tests of one file.
     isolate: transport === 'native',
@@ -83,13 +84,13 @@ const isolated = [
   'test/unit/embedded/{robustness,thread-death,worker-file}.test.ts',
   'test/unit/recipes/diagnostics.test.ts',
   'test/unit/testing/simulation/builtin-modules.test.ts',
-  'test/unit/zk-{shutdown,wire-fallback}.test.ts',
+  'test/unit/zk-shutdown.test.ts',
 ];
 
 const faults = ['test/faults/**/*.test.ts'];
 const interop = ['test/interop/**/*.test.ts'];
-/** Files that run our client beside Curator. The result of the other interop files does not depend on our transport. */
-const besideCurator = ['test/interop/{curator,curator-*,leader}.test.ts'];
+/** Locks, semaphores and elections beside Curator. */
+const besideCurator = ['test/interop/{curator,curator-known-bugs,leader}.test.ts'];
 
 export default defineConfig({
   resolve: {
@@ -125,20 +126,30 @@ export default defineConfig({
       { extends: true, test: { name: 'unit-isolated', include: isolated } },
       virtualTimeProject('integration', ['test/integration/**/*.test.ts']),
       virtualTimeProject('keeper', keeper, { ZK_PROFILE: 'clickhouse-keeper' }),
-      realTimeProject('wire', 'sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
-      realTimeProject('wire', 'e2e', 'embedded', { include: ['test/e2e/**/*.test.ts'] }),
-      realTimeProject('wire', 'programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
+      realTimeProject('sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
+      realTimeProject('e2e', 'embedded', { include: ['test/e2e/**/*.test.ts'] }),
+      realTimeProject('programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
       { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
-      realTimeProject('native', 'real', 'real', {
-        include: [...client, ...contracts, ...real, ...parity],
-        exclude: wireOnly,
+      realTimeProject('real', 'real', {
+        include: [...client, ...locksAndElections, ...coordination, ...real],
       }),
-      realTimeProject('wire', 'real-wire', 'real', { include: [...client, ...contracts, ...real] }),
-      realTimeProject('native', 'faults', 'real', { include: faults }),
-      realTimeProject('wire', 'faults-wire', 'real', { include: faults }),
-      realTimeProject('native', 'interop', 'real', { include: interop }),
-      realTimeProject('wire', 'interop-wire', 'real', { include: besideCurator }),
-      realTimeProject('wire', 'interop-embedded', 'embedded', { include: interop }),
+      realTimeProject('parity', 'real', { include: parity }),
+      realTimeProject('faults', 'real', { include: faults }),
+      realTimeProject('interop', 'real', { include: interop }),
+      realTimeProject('interop-embedded', 'embedded', { include: interop }),
+      realTimeProject(
+        'real-native',
+        'real',
+        { include: [...client, ...locksAndElections, ...real], exclude: wireOnly },
+        'native',
+      ),
+      realTimeProject(
+        'faults-native',
+        'real',
+        { include: ['test/faults/{ensemble,partition}.test.ts'] },
+        'native',
+      ),
+      realTimeProject('interop-native', 'real', { include: besideCurator }, 'native'),
     ],
   },
 });

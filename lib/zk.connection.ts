@@ -29,7 +29,6 @@ import {
   logLeases,
   logRefusedDeletes,
   logStates,
-  logWireFallback,
 } from './zk.log.js';
 import { requireConnectString, type ZkSettings } from './zk.options.js';
 import { checkShutdownHooks } from './zk.shutdown.js';
@@ -105,7 +104,9 @@ export class ZkConnection
   async onModuleInit(): Promise<void> {
     await this.stopIfFailed(async () => {
       this.explorer.checkRequirements(this.locks.defaultWait, this.logger);
-      this.logger.log(`connecting to ${this.ensemble.connectString}`);
+      this.logger.log(
+        `connecting to ${this.ensemble.connectString} over the ${this.client.transport} transport`,
+      );
       if (this.settings.lazyConnection) connectInBackground(this.client);
       else await this.connect();
     });
@@ -227,7 +228,6 @@ export class ZkConnection
       logStates(client, logger),
       logFailedConnects(client, logger),
       logRefusedDeletes(client, logger),
-      logWireFallback(logger),
       logLeaders(client, logger),
       logFollows(client, logger),
       logDeadHolders(client, logger),

@@ -1,13 +1,7 @@
 import type { Logger } from '@nestjs/common';
 import { foreignText, quotedKey } from './client/errors.js';
 import type { DeleteRefusedMessage, ServerKind, ZkClient } from './client/index.js';
-import {
-  DELETE_REFUSED_CHANNEL,
-  listen,
-  typedChannel,
-  WIRE_FALLBACK_CHANNEL,
-  type WireFallbackMessage,
-} from './client/diagnostics.js';
+import { DELETE_REFUSED_CHANNEL, listen, typedChannel } from './client/diagnostics.js';
 import { failedConnects } from './client/zk-client.js';
 import { deadHolders, follows, holds, leaders, waits } from './recipes/diagnostics.js';
 import type { ObservedLock } from './recipes/index.js';
@@ -96,15 +90,6 @@ export function logRefusedDeletes(client: ZkClient, logger: Logger): () => void 
     if (refused.client !== client || !refused.first) return;
     refused.logged = true;
     logger.warn(refused.message);
-  });
-}
-
-/** Logs once for the process that the wire transport is used because the native one cannot be loaded. */
-export function logWireFallback(logger: Logger): () => void {
-  return listen(typedChannel<WireFallbackMessage>(WIRE_FALLBACK_CHANNEL), (fallback) => {
-    if (fallback.logged) return;
-    fallback.logged = true;
-    logger.log(fallback.message);
   });
 }
 

@@ -46,13 +46,14 @@ export const SUITES = {
     needs: [],
   },
   real: {
-    tests: 'the client and the recipes on a real ZooKeeper and an ensemble, over both transports',
-    projects: ['real', 'real-wire', 'faults', 'faults-wire'],
+    tests:
+      'the client and the recipes on a real ZooKeeper and an ensemble; locks and elections over both transports',
+    projects: ['real', 'parity', 'faults', 'real-native', 'faults-native'],
     needs: [java, native, tls],
   },
   interop: {
     tests: 'the recipes beside Curator and kazoo, and other clients on the embedded server',
-    projects: ['interop', 'interop-wire', 'interop-embedded'],
+    projects: ['interop', 'interop-embedded', 'interop-native'],
     needs: [java, curator, kazoo, native, zkCli],
   },
   browser: {

@@ -82,8 +82,6 @@ function readOptions(options: ConnectionOptions, more: MoreOptions): ZkClientOpt
     auth: auth ? [readAuth(auth)] : undefined,
     acl: auth ? [{ scheme: 'auth', id: '', permissions: 'cdrwa' }] : undefined,
     tls: readTls(options),
-    // The only transport with TLS. It needs no native code.
-    transport: 'wire',
     retry: { type: 'fixed', delay: RETRY_DELAY, maxRetries: MAX_RETRIES },
     ...more,
   };

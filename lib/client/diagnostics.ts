@@ -16,16 +16,6 @@ export const DELETE_REFUSED_CHANNEL = 'nestjs-zookeeper:delete-refused';
 /** The name of the channel of failed attempts to connect. */
 export const CONNECT_FAILED_CHANNEL = 'nestjs-zookeeper:connect-failed';
 
-/** The name of the channel of wire fallback messages. */
-export const WIRE_FALLBACK_CHANNEL = 'nestjs-zookeeper:wire-fallback';
-
-/** The wire transport is used by default, because the native one cannot be loaded. Published once for the process. */
-export interface WireFallbackMessage {
-  readonly message: string;
-  /** A subscriber that logs the message sets it to true. Otherwise it becomes a process warning. */
-  logged: boolean;
-}
-
 export function typedChannel<Message>(name: string): TypedChannel<Message> {
   return channel(name) as unknown as TypedChannel<Message>;
 }

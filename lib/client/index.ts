@@ -18,7 +18,7 @@ export type { RetryFunction, RetryPolicy } from './retry.js';
 export type { ServerKind } from './server-kind.js';
 export type { Session } from './session.js';
 export type { TransactionOperation, TransactionResults } from './transaction.js';
-export type { TransportName } from './transport/choose-transport.js';
+export type { TransportName } from './transport/transports.js';
 export type { DigestMd5Options, GssapiOptions, SaslOptions } from './transport/sasl/options.js';
 export type { TlsOptions } from './transport/tls.js';
 export type {

@@ -174,9 +174,7 @@ export class LiveSession extends TransactionalSession implements Session {
     checkFunction(listener, 'listener');
     const full = checkRequest(this.chroot, path);
     // A server that does not know the request ends the connection after its reply, so it is asked once.
-    const { transport } = this;
-    this.#lacksAddWatch ||=
-      transport !== undefined && !(this.serverKind === 'zookeeper' && transport.addWatch);
+    this.#lacksAddWatch ||= this.connected && this.serverKind !== 'zookeeper';
     if (this.#lacksAddWatch) throw replyError(ErrorCode.unimplemented, ADD_WATCH, path);
     const { add, end } = this.watches.requestPersistent(full, recursive);
     try {
@@ -185,7 +183,7 @@ export class LiveSession extends TransactionalSession implements Session {
         path,
         'any server',
         (transport, reply: Reply<void>) =>
-          transport.addWatch!(full, recursive, (code) => {
+          transport.addWatch(full, recursive, (code) => {
             this.#lacksAddWatch = code === ErrorCode.unimplemented;
             reply(code);
           }),

@@ -42,7 +42,7 @@ export interface SessionObserver {
 export abstract class ManagedSession {
   protected readonly watches = new WatchRegistry((kind, path) => {
     // Without this request the watch remains on the server until it fires.
-    if (this.serverKind === 'zookeeper') this.#transport?.removeWatch?.(path, kind, () => {});
+    if (this.serverKind === 'zookeeper') this.#transport?.removeWatch(path, kind, () => {});
   });
   readonly deadline = new SessionDeadline(instant());
   readonly #keepAlive = new KeepAlive(this.deadline, {

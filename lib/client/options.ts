@@ -5,7 +5,7 @@ import { toRetryFunction, type RetryPolicy } from './retry.js';
 import { checkSessionFile } from './session-file.js';
 import { checkSasl, type SaslOptions } from './transport/sasl/options.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
-import { checkTransport, type TransportName } from './transport/choose-transport.js';
+import { checkTransport, type TransportName } from './transport/transports.js';
 import type { Acl, Auth } from './types.js';
 import { BOOLEAN, milliseconds, oneOf, type Rules, uncheckedRules } from './option-rules.js';
 import { checkOptions, checkPath } from './validation.js';
@@ -39,11 +39,11 @@ export interface ZkClientOptions {
   auth?: Auth[] | undefined;
   /**
    * Authenticates each connection with SASL, before anything else is sent on it: `mechanism: 'DIGEST-MD5'` with `user` and
-   * `password`, or `mechanism: 'GSSAPI'` with a Kerberos ticket. Wire transport only. Default: no SASL.
+   * `password`, or `mechanism: 'GSSAPI'` with a Kerberos ticket. Not with `transport: 'native'`. Default: no SASL.
    */
   sasl?: SaslOptions | undefined;
   /**
-   * The ACL of each znode that the client creates, those of recipes included, from its creation. Wire transport only.
+   * The ACL of each znode that the client creates, those of recipes included, from its creation. Not with `transport: 'native'`.
    * Default: ZooKeeper's open ACL.
    */
   acl?: Acl[] | undefined;
@@ -55,14 +55,13 @@ export interface ZkClientOptions {
    */
   policy?: ConnectionPolicy | undefined;
   /**
-   * The implementation of the connections. Default: the environment variable NESTJS_ZOOKEEPER_TRANSPORT,
-   * else `'native'` if the npm package `zookeeper` can be loaded, else `'wire'`. With `tls`,
-   * `sasl` or `acl`: `'wire'`.
+   * The implementation of the connections. `'native'` needs the npm package `zookeeper`, and has neither transactions nor
+   * persistent watches. Default `'wire'`.
    */
   transport?: TransportName | undefined;
   /**
    * Encrypts the connections. The options of Node's `tls.connect`, such as `ca`, and `cert` and `key` if the
-   * ensemble requires a client certificate. `{}` trusts Node's default authorities. Wire transport only.
+   * ensemble requires a client certificate. `{}` trusts Node's default authorities. Not with `transport: 'native'`.
    * Default: no encryption.
    */
   tls?: TlsOptions | undefined;
@@ -105,7 +104,7 @@ export const CLIENT_RULES: Rules<ZkClientOptions> = {
 export function normalizeOptions(given: unknown) {
   const options = checkOptions(given as ZkClientOptions, CLIENT_RULES);
   const { sessionTimeout = 30_000, connectTimeout = 5000, auth = [], policy = 'session' } = options;
-  const { transport, tls, sasl, acl, allowUnsafeFencing = false, sessionFile } = options;
+  const { transport = 'wire', tls, sasl, acl, allowUnsafeFencing = false, sessionFile } = options;
   for (const [name, value] of Object.entries({ tls, sasl, acl })) {
     if (transport !== 'native' || value === undefined) continue;
     const expected = `'wire' with ${name}, which native does not support`;
@@ -120,7 +119,7 @@ export function normalizeOptions(given: unknown) {
     acl: acl === undefined ? undefined : checkAcl(acl),
     retry: toRetryFunction(options.retry),
     policy,
-    transport: transport === undefined ? undefined : checkTransport(transport),
+    transport: checkTransport(transport),
     tls: tls === undefined ? undefined : checkTls(tls),
     sasl: sasl === undefined ? undefined : checkSasl(sasl),
     allowUnsafeFencing,

@@ -9,7 +9,7 @@ import {
 } from './errors.js';
 import { isAnswer } from './session-deadline.js';
 
-/** Operations that the server or the transport may lack. */
+/** Operations that the server may lack. */
 export const CREATE_CONTAINER = 'create the container';
 export const CREATE_TTL = 'create with a TTL';
 export const ADD_WATCH = 'add a persistent watch on';
@@ -29,7 +29,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   [CREATE_CONTAINER]: 'containers need Apache ZooKeeper',
   [CREATE_TTL]:
     'TTLs need Apache ZooKeeper with zookeeper.extendedTypesEnabled=true on each server',
-  [ADD_WATCH]: 'persistent watches need Apache ZooKeeper 3.6 and the transport wire',
+  [ADD_WATCH]: 'persistent watches need Apache ZooKeeper 3.6 or later',
 };
 
 /**
@@ -43,6 +43,10 @@ export function replyError(
   path: string,
   index?: number,
 ): CoordinationError {
+  if (code === ErrorCode.unsupported) {
+    const advice = "the transport 'native' cannot send this request, use transport: 'wire'";
+    return new NodeError('UNIMPLEMENTED', path, ErrorCode.unimplemented, operation, index, advice);
+  }
   const request = `${operation} ${path}`;
   const nodeError = NODE_ERRORS.get(code);
   if (nodeError) {

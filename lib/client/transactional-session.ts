@@ -1,10 +1,7 @@
 import { CreateFlag, ErrorCode } from '../protocol/index.js';
-import { BadOptionError } from './errors.js';
 import { ManagedSession, type SessionObserver } from './managed-session.js';
 import type { ConnectionPolicy } from './options.js';
-import { asConnectionError, CREATE_CONTAINER, CREATE_TTL, replyError } from './reply-errors.js';
-import type { SecondClient } from './second-client.js';
-import type { Session } from './session.js';
+import { CREATE_CONTAINER, CREATE_TTL, replyError } from './reply-errors.js';
 import {
   checkTransaction,
   type TransactionOperation,
@@ -21,8 +18,6 @@ export interface SessionSettings {
   readonly sessionTimeout: number;
   /** The ACL of the znodes that the session creates. Default: open. */
   readonly acl?: readonly Acl[] | undefined;
-  /** Sends the transactions if the transport cannot. */
-  readonly secondClient?: SecondClient;
 }
 
 /** The transactions of a session. */
@@ -54,19 +49,15 @@ export abstract class TransactionalSession extends ManagedSession {
     operations: T,
     guards: readonly string[],
   ): Promise<TransactionResults<T>> {
-    const { secondClient } = this.#settings;
     const all = checkTransaction(operations, guards, this.#settings);
     all.forEach((each, index) => {
       if (each.kind === 'create') this.assertSupported(each, index - guards.length);
     });
-    if (secondClient && this.alive && this.transport && !this.transport.multi) {
-      return this.#transactionOverWire(secondClient, operations, guards);
-    }
     const outcome: MultiOutcome = await this.request(
       'transaction on',
       all[0]!.path.slice(this.chroot.length) || '/',
       'leader',
-      (transport, reply: Reply<MultiOutcome>) => transport.multi?.(all, this.acl, reply) ?? false,
+      (transport, reply: Reply<MultiOutcome>) => transport.multi(all, this.acl, reply),
     );
     if ('failed' in outcome) {
       const { failed, code } = outcome;
@@ -100,32 +91,5 @@ export abstract class TransactionalSession extends ManagedSession {
     const operation = ttl === undefined ? CREATE_CONTAINER : CREATE_TTL;
     const relative = path.slice(this.chroot.length) || '/';
     throw replyError(ErrorCode.unimplemented, operation, relative, index);
-  }
-
-  /** Runs a transaction in the session of another client, and makes later reads of this session see its changes. */
-  async #transactionOverWire<const T extends readonly TransactionOperation[]>(
-    secondClient: SecondClient,
-    operations: T,
-    guards: readonly string[],
-  ): Promise<TransactionResults<T>> {
-    for (const [index, operation] of operations.entries()) {
-      if (!('create' in operation && operation.mode?.startsWith('ephemeral'))) continue;
-      throw new BadOptionError(
-        `operations[${index}].mode`,
-        operation.mode,
-        "a mode that is not ephemeral: over the transport 'native' a transaction runs in another session, which would own the znode. Use transport: 'wire'",
-      );
-    }
-    try {
-      const session = (await secondClient.session()) as Session & TransactionalSession;
-      return await session.guardedTransaction(operations, guards);
-    } catch (error) {
-      throw asConnectionError(error) ?? error;
-    } finally {
-      // Without a connection there is no need: the next one begins with a sync.
-      await this.request('sync', '/', 'leader', (transport, reply: Reply<void>) =>
-        transport.sync(this.chroot || '/', reply),
-      ).catch(() => {});
-    }
   }
 }

@@ -17,17 +17,12 @@ import {
   type ZkClientOptions,
 } from './options.js';
 import { retryOperation } from './retry-operation.js';
-import { SecondClient } from './second-client.js';
 import { SessionManager } from './session-manager.js';
 import type { ServerKind } from './server-kind.js';
 import type { Session } from './session.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
-import {
-  type ChosenTransport,
-  chooseTransport,
-  type TransportName,
-} from './transport/choose-transport.js';
 import type { Connect } from './transport/transport.js';
+import { loadTransport, type TransportName } from './transport/transports.js';
 import type {
   Acl,
   ConnectionState,
@@ -107,10 +102,10 @@ export class ZkClient {
   /** The parent of the recipes' znodes: empty, or an absolute path. */
   readonly namespace: string;
   readonly policy: ConnectionPolicy;
+  /** The transport of its connections. */
+  readonly transport: TransportName;
   readonly #options: NormalizedOptions;
   readonly #sessions: SessionManager;
-  readonly #second: SecondClient;
-  #transport: ChosenTransport | undefined;
 
   static {
     connectedSession = (client) => {
@@ -127,16 +122,11 @@ export class ZkClient {
    */
   constructor(options: ZkClientOptions, connect?: Connect) {
     this.#options = normalizeOptions(options);
-    const { transport, tls, sasl, acl } = this.#options;
-    if (connect) this.#transport = { name: 'wire', connect };
+    const { transport, tls, sasl } = this.#options;
     const refused = new RefusedDeletes();
-    // It does not retry, because the callers of this client's methods retry.
-    const changed = { transport: 'wire', sessionFile: undefined, retry: { type: 'none' } } as const;
-    this.#second = new SecondClient(() => new ZkClient({ ...options, ...changed }));
     this.#sessions = new SessionManager(
-      { ...this.#options, secondClient: this.#second },
-      async (request) =>
-        (this.#transport ??= await chooseTransport(transport, tls, sasl, acl)).connect(request),
+      this.#options,
+      async (request) => (connect ??= await loadTransport(transport, tls, sasl))(request),
       {
         deleteRefused: (path, code) => publishRefusedDelete(this, refused.add(path, code)),
         connectFailed: (failure) => failedConnects.publish({ client: this, ...failure }),
@@ -145,11 +135,7 @@ export class ZkClient {
     this.#sessions.connection.listen((change) => publishConnection(this, change));
     this.namespace = this.#options.namespace;
     this.policy = this.#options.policy;
-  }
-
-  /** The transport in use; undefined until the first attempt to connect. */
-  get transport(): TransportName | undefined {
-    return this.#transport?.name;
+    this.transport = connect ? 'wire' : transport;
   }
 
   get state(): ConnectionState {
@@ -192,7 +178,7 @@ export class ZkClient {
    * replies, it resolves after about 3 seconds, and the session ends with its timeout.
    */
   async close(): Promise<void> {
-    await Promise.all([this.#sessions.stop(), this.#second.close()]);
+    return this.#sessions.stop();
   }
 
   /** Calls a listener at each change of the state, in order. Returns a function that removes the listener. */

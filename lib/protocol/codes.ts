@@ -42,6 +42,8 @@ export const ErrorCode = {
   marshallingError: -5,
   unimplemented: -6,
   badArguments: -8,
+  /** Not from a server: the transport cannot send the request. */
+  unsupported: -99,
   noNode: -101,
   noAuth: -102,
   badVersion: -103,

@@ -3,6 +3,7 @@ import { LeaseLostError, Mutex, ZkClient, type ZkClientOptions } from 'nestjs-zo
 import { Ensemble } from '../../scripts/faults/ensemble.js';
 import type { RealServer } from '../../scripts/faults/real-server.mjs';
 import { aborted } from '../support/clients.js';
+import { transport } from '../support/environment.js';
 import { eventually } from '../support/eventually.js';
 
 // Three real servers, one of which is the leader.
@@ -36,6 +37,7 @@ async function connect(options: Partial<ZkClientOptions> = {}): Promise<ZkClient
   const client = new ZkClient({
     connectString,
     sessionTimeout: SESSION_TIMEOUT,
+    transport,
     connectTimeout: SESSION_TIMEOUT / 4,
     // On a busy machine servers start slowly, and an ensemble may lose its majority once more.
     retry: { type: 'forever', delay: 100 },

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Mutex, ZkClient } from 'nestjs-zookeeper/recipes';
 import { Ensemble } from '../../scripts/faults/ensemble.js';
 import type { RealServer } from '../../scripts/faults/real-server.mjs';
+import { transport } from '../support/environment.js';
 import { eventually } from '../support/eventually.js';
 
 // Three real servers, one of which is cut off from the others.
@@ -23,6 +24,7 @@ async function connect(ports: readonly number[]): Promise<ZkClient> {
   const client = new ZkClient({
     connectString: ports.map((port) => `127.0.0.1:${port}`).join(),
     sessionTimeout: SESSION_TIMEOUT,
+    transport,
     retry: { type: 'forever', delay: 100 },
   });
   await client.connect();

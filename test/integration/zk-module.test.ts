@@ -74,7 +74,7 @@ describe('an application with ZkModule', () => {
       ),
     );
     expect(lines).toEqual([
-      `connecting to ${zk.connectString}`,
+      `connecting to ${zk.connectString} over the wire transport`,
       expect.stringMatching(
         /^attempt 1 to connect failed: .*ECONNREFUSED.*; attempt 2 follows in 10 ms$/,
       ),
@@ -145,7 +145,7 @@ describe('an application with ZkModule', () => {
     for (let i = 0; i < 3; i++) await app.get(LockService).withLock('quiet', () => {});
     await app.close();
     expect(lines).toEqual([
-      `connecting to ${zk.connectString}`,
+      `connecting to ${zk.connectString} over the wire transport`,
       'CONNECTED',
       expect.stringMatching(/^CLOSED/),
     ]);

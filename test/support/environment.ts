@@ -1,4 +1,5 @@
 import type { EmbeddedServerKind } from 'nestjs-zookeeper/embedded';
+import type { TransportName } from '../../lib/client/index.js';
 import { PROFILES } from '../../lib/embedded/profiles.js';
 import { OpCode } from '../../lib/protocol/index.js';
 
@@ -7,6 +8,9 @@ export const serverKind = (process.env.ZK_SERVER ?? 'simulated') as
   'simulated' | 'embedded' | 'real';
 export const isSimulated = serverKind === 'simulated';
 export const isReal = serverKind === 'real';
+
+/** The transport of the clients of this project. */
+export const transport = (process.env.ZK_TRANSPORT ?? 'wire') as TransportName;
 
 /** The server whose behaviour the simulated or embedded server of this project copies. */
 export const copiedServer = (process.env.ZK_PROFILE ?? 'zookeeper') as EmbeddedServerKind;

@@ -17,6 +17,7 @@ import {
 import type { SimulatedProcess } from 'nestjs-zookeeper/testing';
 import { filter, firstValueFrom } from 'rxjs';
 import { ZK_ENSEMBLE } from '../../lib/zk.ensemble.js';
+import { transport } from './environment.js';
 import { eventually } from './eventually.js';
 import { untilNodes } from './recipe-nodes.js';
 import { ensembleAt } from './simulated-server.js';
@@ -48,6 +49,7 @@ export function useApps(server: TestServer) {
     ({
       connectString: server.connectString,
       sessionTimeout: 10_000,
+      transport,
       namespace: (namespace ||= server.path('nest')),
       ...overrides,
     }) as ZkModuleOptions & ZkModuleExtras;

@@ -1,7 +1,7 @@
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { afterAll, beforeAll, inject } from 'vitest';
 import { type Session, ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
-import { copiedServer, serverKind } from './environment.js';
+import { copiedServer, serverKind, transport } from './environment.js';
 import { Link } from './link.js';
 import { fourLetterWord, RealZooKeeper } from './real-zookeeper.js';
 import { endSession } from './sessions.js';
@@ -125,7 +125,13 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
       const answer = await fourLetterWord(portOf(), 'mntr');
       return Number(/zk_watch_count\s+(\d+)/.exec(answer)?.[1] ?? Number.NaN);
     },
-    newClient: (options) => new ZkClient({ connectString: connectString(), ...options }),
+    newClient: (options) =>
+      new ZkClient({
+        connectString: connectString(),
+        // The native transport refuses an ACL.
+        transport: options?.acl ? 'wire' : transport,
+        ...options,
+      }),
     newLink: (options) => Link.to(portOf(), options),
     expire: (session) => endSession(session, portOf()),
   };

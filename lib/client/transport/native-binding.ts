@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { setImmediate } from 'node:timers';
+import { BadOptionError } from '../errors.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
 import { permissionBits } from './transport.js';
@@ -50,15 +51,17 @@ interface NativeAcl {
   auth: string;
 }
 
-/** @throws Error if the package is not installed or its native code was not built */
-export async function loadBinding(): Promise<new (config: object) => { native: Native }> {
+/** The class that the package exports. */
+export type NativeClient = new (config: object) => { native: Native };
+
+/** @throws BadOptionError if the package is not installed, or its native code was not built */
+export function loadBinding(): NativeClient {
   try {
-    return load('zookeeper') as never;
+    return load('zookeeper') as NativeClient;
   } catch (cause) {
-    throw new Error(
-      'the npm package `zookeeper` cannot be loaded (its install script must run: approve it if npm asks, and install python3, make and g++)',
-      { cause },
-    );
+    const message =
+      "transport is 'native', but the npm package `zookeeper` cannot be loaded: run `npm install zookeeper`, and approve its install script if npm asks. It needs python3, make and g++. Or leave transport out";
+    throw new BadOptionError('transport', 'native', { message }, { cause });
   }
 }
 

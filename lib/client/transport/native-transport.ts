@@ -1,7 +1,7 @@
 import { ErrorCode } from '../../protocol/index.js';
 import { detached } from '../listeners.js';
 import type { Acl, Stat } from '../types.js';
-import { later, loadBinding, type Native, toNativeAcl, toStat } from './native-binding.js';
+import { later, type Native, type NativeClient, toNativeAcl, toStat } from './native-binding.js';
 import { probe } from './tcp-probe.js';
 import {
   attachError,
@@ -29,15 +29,16 @@ const LARGE = 8 * 1024;
 /** Loopback addresses without a server. Nothing is sent to them, see #drop(). */
 const NOWHERE = '127.255.255.253:1,127.255.255.254:1';
 
-/** Attaches a session with the native client of the npm package `zookeeper`. */
-export const connectNative: Connect = async (request) => {
-  const ZooKeeper = await loadBinding();
-  await probe(request.address, request.signal);
-  request.signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    detached(() => new NativeTransport(new ZooKeeper({}).native, request, resolve, reject));
-  });
-};
+/** Returns a function that attaches a session with the native client of the npm package `zookeeper`. */
+export function connectNative(ZooKeeper: NativeClient): Connect {
+  return async (request) => {
+    await probe(request.address, request.signal);
+    request.signal.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      detached(() => new NativeTransport(new ZooKeeper({}).native, request, resolve, reject));
+    });
+  };
+}
 
 class NativeTransport implements Transport {
   /** Valid after the handshake, like `timeout`. */
@@ -162,6 +163,19 @@ class NativeTransport implements Transport {
     );
   }
 
+  multi(_operations: unknown, _acl: unknown, reply: Reply<never>): boolean {
+    return this.#refuse(reply);
+  }
+
+  addWatch(_path: string, _recursive: boolean, reply: Reply<never>): boolean {
+    return this.#refuse(reply);
+  }
+
+  /** The server keeps the watch until it fires or the session ends. */
+  removeWatch(_path: string, _kind: unknown, reply: Reply<never>): boolean {
+    return this.#refuse(reply);
+  }
+
   async close(): Promise<boolean> {
     if (this.#phase === 'over') return false;
     this.#phase = 'over';
@@ -195,6 +209,13 @@ class NativeTransport implements Transport {
       this.#drop();
     }
     return !refused;
+  }
+
+  /** Answers a request that the native client cannot send. */
+  #refuse(reply: Reply<never>): boolean {
+    if (this.#phase !== 'up') return false;
+    later(() => reply(ErrorCode.unsupported, undefined as never));
+    return true;
   }
 
   #onNativeEvent(event: string, detail: unknown): void {

@@ -60,8 +60,8 @@ export interface ConnectRequest {
 }
 
 /**
- * Receives the outcome of a request: `code` is 0 or ZooKeeper's error code; `result` is valid only with
- * code 0. Called once, in the order of the requests, and never before the request function returned.
+ * Receives the outcome of a request: `code` is 0, ZooKeeper's error code, or `ErrorCode.unsupported` if the transport
+ * cannot send the request; `result` is valid only with code 0. Called once, in the order of the requests, and never before the request function returned.
  */
 export type Reply<T> = (code: number, result: T) => void;
 
@@ -120,19 +120,19 @@ export interface Transport {
   sync(path: string, reply: Reply<void>): boolean;
   setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean;
   /**
-   * Carries out all operations or none. A create results in its path, a set in a Stat. Absent if the transport cannot.
+   * Carries out all operations or none. A create results in its path, a set in a Stat.
    *
    * @param acl of the znodes that it creates; default: open
    */
-  multi?(
+  multi(
     operations: readonly MultiOperation[],
     acl: readonly Acl[] | undefined,
     reply: Reply<MultiOutcome>,
   ): boolean;
-  /** Sets a persistent watch; absent if the transport cannot. */
-  addWatch?(path: string, recursive: boolean, reply: Reply<void>): boolean;
-  /** Removes watches on the server; absent if the transport cannot. */
-  removeWatch?(path: string, kind: WatchKind | 'any', reply: Reply<void>): boolean;
+  /** Sets a persistent watch. */
+  addWatch(path: string, recursive: boolean, reply: Reply<void>): boolean;
+  /** Removes watches on the server. */
+  removeWatch(path: string, kind: WatchKind | 'any', reply: Reply<void>): boolean;
 
   /**
    * Closes the session and the connection. Resolves to true when the server has confirmed it, or to false after at most

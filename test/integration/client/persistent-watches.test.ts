@@ -10,8 +10,7 @@ import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
 const newLink = useLinks(zk);
-const connectAny = useClients(zk);
-const connect = (options = {}) => connectAny({ transport: 'wire', ...options });
+const connect = useClients(zk);
 
 /** Returns a listener, and the notifications that it got, each as `event path`. */
 function recorder(root: string) {

@@ -5,9 +5,7 @@ import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 
 const zk = useServer();
-const connectAny = useClients(zk);
-// The native transport cannot remove watches.
-const connect = () => connectAny({ transport: 'wire' });
+const connect = useClients(zk);
 
 async function watchedNode(client: ZkClient, name: string) {
   const session = await client.session();

@@ -192,7 +192,7 @@ it('copies a subtree of 2,000 znodes, and leaves no watch and no znode after clo
   // The copy stays readable.
   expect(cache.size).toBe(2001);
   expect(cache.staleSince).toBeTypeOf('number');
-  if (client.transport === 'wire' && serverHas.watchRemoval) {
+  if (serverHas.watchRemoval) {
     await eventually(async () =>
       expect(await server.watchCount()).toBeLessThanOrEqual(watchesBefore),
     );
@@ -288,21 +288,17 @@ describe('a znode that cannot be read any more', () => {
   });
 });
 
-it.runIf(serverHas.persistentWatches)(
-  'reads without one-time watches over the wire transport',
-  async () => {
-    if (client.transport !== 'wire') return;
-    await create({ '': '', '/a': '' });
-    const session = await client.session();
-    const get = vi.spyOn(session, 'get');
-    const children = vi.spyOn(session, 'children');
-    const { cache } = startCache();
-    await cache.initialized();
-    expect(get.mock.calls).toEqual([[path], [`${path}/a`]]);
-    expect(children.mock.calls).toEqual([[path]]);
-    await cache.close();
-  },
-);
+it.runIf(serverHas.persistentWatches)('reads without one-time watches', async () => {
+  await create({ '': '', '/a': '' });
+  const session = await client.session();
+  const get = vi.spyOn(session, 'get');
+  const children = vi.spyOn(session, 'children');
+  const { cache } = startCache();
+  await cache.initialized();
+  expect(get.mock.calls).toEqual([[path], [`${path}/a`]]);
+  expect(children.mock.calls).toEqual([[path]]);
+  await cache.close();
+});
 
 it('ends with the client', async () => {
   const { cache } = startCache();

@@ -142,7 +142,7 @@ describe('a counter', () => {
 
   it('reports a lost reply only to the callers whose changes were sent', async () => {
     await value.initialize(0n);
-    // Without the permission to create a marker, both transports write by set.
+    // Without the permission to create a marker, it writes by set.
     await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
     await value.increment();
     const { set, sync } = client;
@@ -197,7 +197,7 @@ describe('the marker of a write', () => {
       }),
     );
     let deleted = 0;
-    while (deleted < 5 && client.transport === 'wire') {
+    while (deleted < 5) {
       for (const name of (await other.children(path)).children) {
         await other.delete(`${path}/${name}`).then(
           () => deleted++,

@@ -65,6 +65,8 @@ class FakeTransport implements Transport {
   sync = (path: string, reply: Reply<void>) => this.#take('sync', path, reply, undefined);
   setAcl = (path: string, _acl: unknown, _version: number, reply: Reply<void>) =>
     this.#take('setAcl', path, reply, undefined);
+  multi = () => false;
+  addWatch = () => false;
   removeWatch = () => false;
   readonly server = 'zk1:2181';
   readonly promptClose = false;

@@ -14,9 +14,9 @@ const PRELUDE = `
   import net from 'node:net';
   import { setTimeout as delay } from 'node:timers/promises';
   import { BadOptionError, ZkClient } from './index.js';
-  const { ZK, ROOT } = process.env;
+  const { ZK, ROOT, ZK_TRANSPORT: transport } = process.env;
   const open = async (options) => {
-    const client = new ZkClient({ connectString: ZK, sessionTimeout: 10_000, ...options });
+    const client = new ZkClient({ connectString: ZK, transport, sessionTimeout: 10_000, ...options });
     await client.connect();
     return client;
   };

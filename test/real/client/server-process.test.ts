@@ -92,10 +92,3 @@ test('a server without extended types refuses a TTL with an error that names the
     await server.dispose();
   }
 });
-
-test('the native transport rejects addWatch with UNIMPLEMENTED', async () => {
-  const client = await connect({ transport: 'native' });
-  const error = await client.addWatch('/', () => {}).catch((e: unknown) => e);
-  expect(error).toBeInstanceOf(NodeError);
-  expect(error).toMatchObject({ code: 'UNIMPLEMENTED' });
-});

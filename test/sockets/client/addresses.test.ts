@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import net from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { ConnectionError, ZkClient } from '../../../lib/client/index.js';
+import { ConnectionError } from '../../../lib/client/index.js';
 import { useClients } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';
 
@@ -29,7 +29,7 @@ const NOWHERE = '127.0.0.1:1';
 
 test('connect() rejects, when the retry policy gives up, with each address and why it failed', async () => {
   const deaf = await silent();
-  const client = new ZkClient({
+  const client = zk.newClient({
     connectString: `${NOWHERE},${deaf}`,
     connectTimeout: 50,
     retry: { type: 'fixed', delay: 50, maxRetries: 1 },
@@ -52,7 +52,7 @@ test('connect() names a host that cannot be resolved', async () => {
   // Longer than a name can be, so that no name server is asked.
   const host = `${'x'.repeat(64)}.invalid`;
   const connectString = `${host}:2181`;
-  const client = new ZkClient({ connectString, retry: { type: 'none' } });
+  const client = zk.newClient({ connectString, retry: { type: 'none' } });
   await expect(client.connect()).rejects.toThrow(connectString);
 });
 
@@ -70,7 +70,7 @@ test.each([undefined, [{ scheme: 'digest', user: 'a', password: 'b' } as const]]
   'connect() reports a server that closes the connection, and not wrong credentials, with auth %o',
   async (auth) => {
     const connectString = await serverThat((socket) => socket.destroy());
-    const client = new ZkClient({ connectString, auth, retry: { type: 'none' } });
+    const client = zk.newClient({ connectString, auth, retry: { type: 'none' } });
     await expect(client.connect()).rejects.toThrow(
       /did not attach a session: the connection broke/,
     );

@@ -9,7 +9,7 @@ const newLink = useLinks(zk);
 describe('a process', () => {
   const program = (body: string, options = '') => `
     import { ZkClient } from './index.js';
-    const client = new ZkClient({ connectString: process.env.ZK, sessionTimeout: 10_000, ${options} });
+    const client = new ZkClient({ connectString: process.env.ZK, transport: process.env.ZK_TRANSPORT, sessionTimeout: 10_000, ${options} });
     ${body}`;
 
   test('exits by itself after close(), and the client has printed nothing', async () => {
@@ -66,7 +66,7 @@ describe('a process', () => {
       const handles = () => process.getActiveResourcesInfo().filter((name) => !/Pipe|TTY/.test(name));
       const left = () => [descriptors() - before, ...handles()].join();
       for (let i = 0; i < 20; i++) {
-        const client = new ZkClient({ connectString: process.env.ZK });
+        const client = new ZkClient({ connectString: process.env.ZK, transport: process.env.ZK_TRANSPORT });
         await client.connect();
         await client.exists('/');
         await client.close();

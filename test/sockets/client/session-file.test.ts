@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { BadOptionError, LockService } from 'nestjs-zookeeper';
 import { Mutex, ZkClient } from 'nestjs-zookeeper/recipes';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { transport } from '../../support/environment.js';
 import { killedHolder } from '../../support/killed-holder.js';
 import { loseSession, useApps } from '../../support/nest-apps.js';
 import { failureOf } from '../../support/recipe-nodes.js';
@@ -26,7 +27,12 @@ afterEach(async () => {
 
 /** Longer than a test may take: what is free before was not released by a timeout. */
 const sessionTimeout = 40_000;
-const options = () => ({ connectString: server.connectString, sessionTimeout, sessionFile });
+const options = () => ({
+  connectString: server.connectString,
+  transport,
+  sessionTimeout,
+  sessionFile,
+});
 
 async function connect(file = sessionFile): Promise<ZkClient> {
   const client = new ZkClient({ ...options(), sessionFile: file });

@@ -16,7 +16,6 @@ test('a server older than 3.6 is asked for a persistent watch once', async () =>
   });
   const client = new ZkClient({
     connectString: `127.0.0.1:${server.port}`,
-    transport: 'wire',
     retry: { type: 'forever', delay: 10 },
   });
   await client.connect();
