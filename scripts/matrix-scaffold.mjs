@@ -80,7 +80,7 @@ export async function createScaffold(scratch, tarball, nest, parts) {
   );
   const app = join(scratch, `scaffold-${nest}`);
   const packages = parts.flatMap((part) => SCAFFOLDS[nest][part].packages);
-  await install(app, tarball, ...new Set(packages));
+  await install(app, tarball, 'zookeeper@7', ...new Set(packages));
   for (const file of await readdir(SOURCE, { recursive: true })) {
     if (!file.endsWith('.ts')) continue;
     const source = await readFile(join(SOURCE, file), 'utf8');
@@ -116,7 +116,7 @@ function vitest(app, node, config) {
 async function tests(app, node, runner, ...args) {
   const env = {
     ...process.env,
-    TRANSPORTS: (await hasNative(node)) ? 'native,wire' : 'wire',
+    TRANSPORTS: (await hasNative(node)) ? 'wire,native' : 'wire',
     PATH: `${dirname(node)}:${process.env.PATH}`,
   };
   return run(node, [join('node_modules', runner), ...args], { cwd: app, env });
@@ -189,8 +189,7 @@ function strict(compilerOptions) {
 }
 
 async function sell(app, node, main) {
-  const env = { NESTJS_ZOOKEEPER_TRANSPORT: (await hasNative(node)) ? 'native' : 'wire' };
-  await serve([node, main], { cwd: app, env }, async (url) => {
+  await serve([node, main], { cwd: app }, async (url) => {
     for (const [path, expected] of [
       ['east/close', 201],
       ['east/sell', 409],

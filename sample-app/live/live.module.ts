@@ -43,8 +43,6 @@ export class LiveModule {
         ZkModule.forRoot({
           connectString: settings.zookeeper,
           namespace: NAMESPACE,
-          // The wire transport never blocks the event loop, so the page also works while ZooKeeper does not answer.
-          transport: 'wire',
         }),
         TypeOrmModule.forRoot(dataSourceOptions(settings)),
         TypeOrmModule.forFeature([GoodsStock, Order]),

@@ -38,7 +38,7 @@ export async function startLive(
 
 /** Rejects with the failure of each server if none can be used. Each instance would report the address of its proxy. */
 async function checkZookeeper(connectString: string): Promise<void> {
-  const client = new ZkClient({ connectString, transport: 'wire' });
+  const client = new ZkClient({ connectString });
   try {
     await client.connect();
   } finally {

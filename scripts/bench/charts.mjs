@@ -8,8 +8,8 @@ const PLOT = { height: 240, bottom: 48 };
 
 /** A colour for each system, from the palette of Okabe and Ito for colour-blind readers. */
 const COLOURS = {
-  'ours (native)': '#0072b2',
   'ours (wire)': '#56b4e9',
+  'ours (native)': '#0072b2',
   'ours (embedded)': '#009e73',
   curator: '#d55e00',
   kazoo: '#e69f00',

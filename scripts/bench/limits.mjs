@@ -1,9 +1,10 @@
-export const OURS = 'ours (native)';
-export const ALL_OURS = [OURS, 'ours (wire)', 'ours (embedded)'];
+export const OURS = 'ours (wire)';
+export const OURS_NATIVE = 'ours (native)';
+export const ALL_OURS = [OURS, OURS_NATIVE, 'ours (embedded)'];
 /** The requests of a lock without the lock, over the wire transport. */
 export const RAW_WIRE = 'raw (wire)';
 /** The systems of this library that are compared with the peers, by their transport. */
-export const TRANSPORTS = { native: OURS, wire: 'ours (wire)' };
+export const TRANSPORTS = { wire: OURS, native: OURS_NATIVE };
 
 /** Milliseconds for which one process may hand a lock over within itself while other processes wait for it. */
 export const BOUND = 10;

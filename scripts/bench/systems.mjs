@@ -7,7 +7,7 @@ import { ZkClient } from 'nestjs-zookeeper/recipes';
 import { CURATOR_JARS, missingJars } from '../faults/jars.mjs';
 import { hasReal } from '../faults/real-server.mjs';
 import { pythonWithKazoo, runs } from '../programs.mjs';
-import { OURS, RAW_WIRE } from './limits.mjs';
+import { OURS, OURS_NATIVE, RAW_WIRE } from './limits.mjs';
 import { Peer } from './peer.mjs';
 import { startEmbedded, startRedis, startZooKeeper } from './servers.mjs';
 
@@ -26,9 +26,9 @@ const SERVERS = { zookeeper: startZooKeeper, embedded: startEmbedded, redis: sta
  * (by default its own, false for none), and the reason why it cannot run here, if there is one.
  */
 const SYSTEMS = {
-  [OURS]: ours('zookeeper', 'native'),
-  'ours (wire)': ours('zookeeper', 'wire'),
-  'ours (embedded)': ours('embedded', withNative ? 'native' : 'wire'),
+  [OURS]: ours('zookeeper', 'wire'),
+  [OURS_NATIVE]: ours('zookeeper', 'native'),
+  'ours (embedded)': ours('embedded', 'wire'),
   curator: {
     server: 'zookeeper',
     // Curator and this library use the same znodes.
@@ -151,7 +151,6 @@ export class Systems {
     const connect = async () => {
       const client = new ZkClient({
         connectString: await this.#address(server),
-        transport: 'wire',
       });
       await client.connect();
       return client;

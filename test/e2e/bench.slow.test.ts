@@ -21,7 +21,7 @@ interface Report {
   failures: string[];
 }
 
-const OURS = { native: 'ours (native)', wire: 'ours (wire)' };
+const OURS = { wire: 'ours (wire)', native: 'ours (native)' };
 const SYSTEMS = [
   ...Object.values(OURS),
   'ours (embedded)',

@@ -31,7 +31,11 @@ describe('npm run partitions', () => {
   });
 
   it('ends if a process cannot start', async () => {
-    const env = { ...process.env, NESTJS_ZOOKEEPER_TRANSPORT: 'none' };
+    const program = 'if (process.env.PARTITIONS_WORKER) process.exit(1)';
+    const env = {
+      ...process.env,
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(program)}`,
+    };
     const { code, stderr } = await startCommand('dist-sample/partitions.js', [], env).ended;
     expect(code).toBe(1);
     expect(stderr).toMatch(/^partitions: process p\d ended with 1$/m);

@@ -45,7 +45,7 @@ describe('nestjs-zookeeper server', () => {
       connectString: `127.0.0.1:${port}`,
       data: null,
     });
-    const client = new ZkClient({ connectString: address.connectString, transport: 'wire' });
+    const client = new ZkClient({ connectString: address.connectString });
     await client.connect();
     await using lease = await new Mutex(client, '/locks/a').acquire();
     expect(lease.held).toBe(true);

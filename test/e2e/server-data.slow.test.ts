@@ -109,7 +109,7 @@ describe('nestjs-zookeeper server --data', () => {
 
   it('lets clients keep their locks over a restart; fencing tokens rise', async () => {
     const port = String(await freePort());
-    const options = { connectString: `127.0.0.1:${port}`, transport: 'wire' } as const;
+    const options = { connectString: `127.0.0.1:${port}` };
     let server = serve('--port', port);
     await server.started;
     const [holder, other] = [new ZkClient(options), new ZkClient(options)];

@@ -118,7 +118,7 @@ it('the reply to the write of an increment is lost: Curator increments twice, th
   await zookeeper.faults.dropReply({ op: 'setData' });
   expect(await peer.ask('counter', 'add', '/theirs', 1)).toEqual(['true', '1', '2']);
 
-  const client = await connect({ connectString: zookeeper.connectString, transport: 'wire' });
+  const client = await connect({ connectString: zookeeper.connectString });
   const counter = new DistributedAtomicLong(client, '/ours');
   await counter.initialize(0n);
   await zookeeper.faults.dropReply({ op: 'multi' });

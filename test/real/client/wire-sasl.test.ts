@@ -66,7 +66,7 @@ describe('SASL on a server without it', () => {
   });
 
   test('has no provider of ACLs for users of SASL', async () => {
-    const client = make({ connectString: server.connectString, transport: 'wire' });
+    const client = make({ connectString: server.connectString });
     await client.connect();
     const error = await client.setAcl('/', aclOf('shop')).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(NodeError);
@@ -110,7 +110,7 @@ describe('a connection with DIGEST-MD5', () => {
     expect(await owner.children('/shop/lock')).toMatchObject({ children: [expect.anything()] });
 
     const stranger = make({ connectString, ...ofUser('mallory') });
-    const anonymous = make({ connectString, transport: 'wire' });
+    const anonymous = make({ connectString });
     for (const client of [stranger, anonymous]) {
       await client.connect();
       await expect(client.children('/shop/lock')).rejects.toBeInstanceOf(NotAuthorizedError);
@@ -135,7 +135,7 @@ describe('a connection with DIGEST-MD5', () => {
     await client.connect();
     const path = await client.create('/both');
     await client.setAcl(path, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
-    for (const options of [ofUser('shop'), { auth, transport: 'wire' as const }]) {
+    for (const options of [ofUser('shop'), { auth }]) {
       const other = make({ connectString: server.connectString, ...options });
       await other.connect();
       expect(await other.children(path)).toMatchObject({ children: [] });

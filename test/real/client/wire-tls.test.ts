@@ -61,7 +61,7 @@ describe('a connection with TLS', () => {
       // Its first handshake takes a while too.
       connectTimeout: 15_000,
       retry: { type: 'none' },
-      ...(tls ? { tls } : { transport: 'wire' }),
+      ...(tls && { tls }),
     });
     clients.push(made);
     return made;

@@ -17,7 +17,7 @@ afterEach(() => Promise.all(children.splice(0).map((child) => child.kill())));
 it('a process that SIGSTOP stopped for longer than its session holds nothing in the first code that runs after it continues', async () => {
   const path = server.path('stopped');
   const { connectString } = server;
-  const options = { connectString, transport: 'wire', sessionTimeout: 1_000, path, pause: 800 };
+  const options = { connectString, sessionTimeout: 1_000, path, pause: 800 };
   const child = new Child('holder', PROGRAM, [JSON.stringify(options)]);
   children.push(child);
   const token = await child.ask<bigint>('hold');

@@ -36,7 +36,6 @@ const keeper = (hasFeatureFlags: boolean): Script => ({
 const clientOf = (server: ScriptedServer, options: Partial<ZkClientOptions> = {}) =>
   new ZkClient({
     connectString: `127.0.0.1:${server.port}`,
-    transport: 'wire',
     retry: { type: 'none' },
     ...options,
   });

@@ -15,7 +15,7 @@ import { SingleNodeLock } from 'nestjs-zookeeper/teaching';
 import { describe, expect, it } from 'vitest';
 
 // The client is not connected: the options are checked before anything else.
-const client = new ZkClient({ connectString: '127.0.0.1:1', transport: 'wire' });
+const client = new ZkClient({ connectString: '127.0.0.1:1' });
 const mutex = new Mutex(client, '/mutex');
 const semaphore = new Semaphore(client, '/semaphore', { permits: 2 });
 const run = async () => {};

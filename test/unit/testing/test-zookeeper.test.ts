@@ -168,7 +168,7 @@ it.each([
   ['embedded', () => TestZooKeeper.embedded({ server: 'clickhouse-keeper' })],
 ] as const)('a server %s can copy another server', async (_kind, startCopy) => {
   await using zookeeper = await startCopy();
-  const client = await zookeeper.client({ transport: 'wire' });
+  const client = await zookeeper.client();
   try {
     expect((await client.children('/')).children).toEqual(['keeper']);
     // This server resumes no session.
