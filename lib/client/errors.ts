@@ -184,7 +184,8 @@ export type NodeErrorCode =
  * for it (-101 for NO_NODE). UNIMPLEMENTED means that the server or the transport lacks a feature, which the message
  * names.
  * Cause: the znode does not exist or exists already, has another version, has children, or has an ACL that is not
- * valid; or the server is too old, or does not enable what the message names.
+ * valid; or the server is too old, or does not enable what the message names; or `transport: 'native'` cannot send the
+ * request.
  * Remedy: decide by `code` in the code that called the client. The recipes handle these codes themselves.
  *
  * @publicApi

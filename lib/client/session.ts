@@ -21,7 +21,7 @@ import type {
  * - ShuttingDownError: the client was closed.
  *
  * Requests about one znode, or about a znode and its child, are carried out in the order of the calls. So a create and
- * the listing that is to include the new znode can be sent together. Over the wire transport, others may pass each other.
+ * the listing that is to include the new znode can be sent together. Others may pass each other.
  *
  * @publicApi
  */
@@ -94,7 +94,7 @@ export interface Session {
    * may have been missed, because the client reconnected or the session ended. It is the last one: add the watch again,
    * and read again.
    *
-   * Rejects with a NodeError of the code UNIMPLEMENTED over the native transport, and if the server is older than
+   * Rejects with a NodeError of the code UNIMPLEMENTED with `transport: 'native'`, and if the server is older than
    * ZooKeeper 3.6, which also breaks the connection. Use one-time watches then. All persistent watches of a session on one
    * path must have the same `recursive` (BadOptionError).
    *
@@ -121,9 +121,7 @@ export interface Session {
    * or NotAuthorizedError of an operation that the server refused has the `index` of that operation. The operations must
    * fit into one request, about 1 MB.
    *
-   * With the native transport, the client sends transactions over a second connection, which has its own session. The
-   * client opens it at the first transaction and closes it with `close()`. Such a transaction cannot create ephemeral
-   * znodes (BadOptionError), and the servers may apply it before earlier requests that have no reply yet.
+   * Rejects with a NodeError of the code UNIMPLEMENTED with `transport: 'native'`.
    *
    * Counterpart of Curator's `client.transaction().forOperations()`.
    */

@@ -18,7 +18,7 @@ import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
  *   2. An event of the watch makes its znode dirty. Each dirty znode is read again.
  *   3. After a reconnection and in a new session, set the watch again, then read each znode again.
  *
- * Without recursive watches (the native transport, ZooKeeper before 3.6), each read of the data or of the children sets a
+ * Without recursive watches (ZooKeeper before 3.6, ClickHouse Keeper, `transport: 'native'`), each read of the data or of the children sets a
  * one-time watch, which makes the znode dirty when it fires. Only a read of a znode changes its copy, and one znode has at most
  * one read at a time. So the events of one znode follow the order of its transactions. If a znode changes several times
  * between two reads, the cache emits one event, with the last state.
