@@ -99,8 +99,7 @@ export const CASES = [
   ...[1, CALLERS].map((callers) => ({
     name: `counter-${callers}`,
     title: callers === 1 ? 'one caller, one counter' : `${callers} callers, one counter`,
-    // A counter needs transactions, which the native transport does not have.
-    systems: [OURS, 'ours (embedded)', 'curator'],
+    systems: [...ALL_OURS, 'curator'],
     load: { callers },
     lock: 'counter',
   })),

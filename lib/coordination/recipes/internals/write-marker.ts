@@ -20,7 +20,7 @@ interface Marker {
 /**
  * Writes the data of a znode so that a lost reply can be resolved: in the same transaction it creates or changes a marker,
  * an ephemeral child of the znode that only this object writes. After a reconnection of the session, the version of the
- * marker proves whether the write was applied.
+ * marker proves whether the write was applied. The native transport has no transactions, and so no marker.
  */
 export class WriteMarker {
   private marker: Marker | undefined;
@@ -40,7 +40,7 @@ export class WriteMarker {
   async set(data: Uint8Array, version: number): Promise<number> {
     const { client, path } = this;
     for (;;) {
-      if (this.refused) {
+      if (client.transport === 'native' || this.refused) {
         return (await client.set(path, data, version)).version;
       }
       const session = await client.session();
