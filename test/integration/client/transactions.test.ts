@@ -187,6 +187,19 @@ describe('transactions and other requests of one turn', () => {
     expect((await client.children(root)).children.toSorted()).toEqual(['1', '2', 'known']);
   });
 
+  it('come after a change of the same znode, also if a change that was sent with it fails', async () => {
+    const client = await connect();
+    const root = await parent(client, 'after');
+    const other = await parent(client, 'failing');
+    await client.create(`${root}/1`);
+    const results = await Promise.allSettled([
+      client.delete(`${root}/1`),
+      client.transaction([{ create: `${root}/1` }]),
+      client.delete(`${other}/none`),
+    ]);
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+  });
+
   it('a failed transaction does not affect the other transactions of one turn', async () => {
     const client = await connect();
     const root = await parent(client, 'alone');
