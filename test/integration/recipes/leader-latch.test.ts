@@ -224,6 +224,9 @@ describe('LeaderLatch: await()', () => {
       connectString: link.connectString,
       retry: { type: 'fixed', delay: 10, maxRetries: 2 },
     });
+    const leader = new LeaderLatch(other, path);
+    leader.start();
+    await leader.await();
     await link.down();
     await untilState(client, 'SUSPENDED');
     const errors: unknown[] = [];
@@ -232,6 +235,10 @@ describe('LeaderLatch: await()', () => {
     expect(await failureOf(latch.await())).toBeInstanceOf(ConnectionError);
     expect(errors[0]).toBeInstanceOf(ConnectionError);
     await link.up();
+    await untilNodes(client, path, 2);
+    // It waits behind the leader, and the error is over.
+    expect(await failureOf(latch.await({ wait: 20 }))).toBeInstanceOf(LockTimeoutError);
+    await leader.close();
     await expect.poll(() => latch.hasLeadership).toBe(true);
     await latch.close();
   });
