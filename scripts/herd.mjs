@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Mutex, ReadWriteLock, ZkClient } from 'nestjs-zookeeper/recipes';
-import { SharedLock, SingleNodeLock } from '../dist/teaching/index.js';
+import { ChildWatchLock, SingleNodeLock } from './herd-locks.mjs';
 import { messageOf } from './message-of.mjs';
 import { stopAtInterrupt, unlessAborted } from './interrupt.js';
 import {
@@ -25,10 +25,10 @@ const RECIPES = [
   },
   { name: 'Mutex', herd: false, lock: (client, path) => new Mutex(client, path) },
   {
-    name: 'child watch, writers (teaching)',
+    name: 'child watch (teaching)',
     herd: true,
     watchesChildren: true,
-    lock: (client, path) => new SharedLock(client, path).write,
+    lock: (client, path) => new ChildWatchLock(client, path),
   },
   {
     name: 'ReadWriteLock, writers',

@@ -30,8 +30,8 @@ const READ = '__READ__';
 const WRITE = '__WRIT__';
 const MARKERS = [READ, WRITE];
 
-export const READER: QueueNames = { marker: READ, markers: MARKERS, nodeAhead: lastWriterBefore };
-export const WRITER: QueueNames = { marker: WRITE, markers: MARKERS, nodeAhead: lastBefore };
+const READER: QueueNames = { marker: READ, markers: MARKERS, nodeAhead: lastWriterBefore };
+const WRITER: QueueNames = { marker: WRITE, markers: MARKERS, nodeAhead: lastBefore };
 
 /**
  * A lock for many readers or one writer, in the order of their arrival. It shares the path with Curator's

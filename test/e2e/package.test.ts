@@ -51,7 +51,6 @@ const TYPED = `
   import { DistributedLock, type Lease, LockService, ZkModule } from 'nestjs-zookeeper';
   import { Mutex } from 'nestjs-zookeeper/recipes';
   import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
-  import { SharedLock } from 'nestjs-zookeeper/teaching';
   import { TestZooKeeper } from 'nestjs-zookeeper/testing';
 
   export class Orders {
@@ -61,12 +60,11 @@ const TYPED = `
       return this.locks.withLock('ledger', (lease: Lease) => lease.fencingToken + BigInt(id));
     }
   }
-  export const parts = [ZkModule.forRoot({ connectString: 'localhost' }), Mutex, EmbeddedZooKeeper];
-  export const more = [SharedLock, TestZooKeeper];
+  export const parts = [ZkModule.forRoot({ connectString: 'localhost' }), Mutex, EmbeddedZooKeeper, TestZooKeeper];
 `;
 
 /** The entry points without optional peer dependencies. */
-const ENTRIES = ['', '/recipes', '/embedded', '/testing', '/teaching'].map(
+const ENTRIES = ['', '/recipes', '/embedded', '/testing'].map(
   (entry) => `nestjs-zookeeper${entry}`,
 );
 

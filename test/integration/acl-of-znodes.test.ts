@@ -1,6 +1,5 @@
 import * as coordination from 'nestjs-zookeeper/coordination/recipes';
 import * as recipes from 'nestjs-zookeeper/recipes';
-import * as teaching from 'nestjs-zookeeper/teaching';
 import { describe, expect, vi } from 'vitest';
 import type { ZkClient } from '../../lib/client/index.js';
 import { DataTree } from '../../lib/embedded/data-tree.js';
@@ -18,7 +17,6 @@ const { ReadWriteLock, Semaphore, SharedCount } = recipes;
 const { DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier } = coordination;
 const { DistributedPriorityQueue, DistributedQueue, GroupMember, Partitioner } = coordination;
 const { PersistentNode, PersistentTtlNode } = coordination;
-const { SharedLock, SingleNodeLock } = teaching;
 
 const ACL = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
 const STORED = [{ perms: 31, scheme: 'auth', id: '' }];
@@ -169,15 +167,6 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
     },
     ...['/ttl', '/a', '/b', '/c'],
   ],
-  SharedLock: [
-    async (client, path) => {
-      const { read, write } = new SharedLock(client, path);
-      await held(read);
-      await held(write);
-    },
-    ...['__READ__', '__WRIT__'],
-  ],
-  SingleNodeLock: [(client, path) => held(new SingleNodeLock(client, `${path}/lock`)), '/lock'],
 };
 
 /** The classes that the classes above create themselves, and one that creates no znode. */
@@ -214,7 +203,7 @@ describe('the option acl', () => {
 
   it('is tested for each class of the entry points', () => {
     const isClass = (value: unknown) => /^class\b/.test(String(value));
-    const classes = Object.entries({ ...recipes, ...coordination, ...teaching })
+    const classes = Object.entries({ ...recipes, ...coordination })
       .filter(([name, value]) => isClass(value) && !name.endsWith('Error'))
       .map(([name]) => name);
     expect(classes.sort()).toEqual([...Object.keys(uses), ...OTHERS].sort());

@@ -34,7 +34,6 @@ const MAY_IMPORT = {
   ],
   module: ['tokens', 'decorators', 'services', 'recipes', 'diagnostics', 'client', 'embedded'],
   index: ['module', 'tokens', 'decorators', 'services', 'recipes', 'client'],
-  teaching: ['recipes', 'internals', 'vocabulary', 'client'],
   cli: [
     'coordination recipes',
     'services',

@@ -1,7 +1,6 @@
 import { describe, expect } from 'vitest';
 import { LockService } from 'nestjs-zookeeper';
 import { currentLease, LeaderLatch, type Lease, MultiLock, Mutex } from 'nestjs-zookeeper/recipes';
-import { SingleNodeLock } from 'nestjs-zookeeper/teaching';
 import { useClients } from '../../support/clients.js';
 import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
@@ -45,12 +44,6 @@ describe('toJSON(), with the token as text,', () => {
     expect(logged(lease)).toEqual({ ...expectedJson(lease, true), key: 'gold' });
     await using both = await locks.acquire(['silver', 'tin']);
     expect(logged(both)).toEqual({ ...expectedJson(both, true), key: 'silver, tin' });
-  });
-
-  it('represents the lease of a teaching lock', async () => {
-    const lock = new SingleNodeLock(await connect(), server.path('json-single'));
-    await using lease = await lock.acquire();
-    expect(logged(lease)).toEqual(expectedJson(lease, true));
   });
 
   it('represents a term', async () => {

@@ -11,7 +11,6 @@ import {
   WriteLock,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { SingleNodeLock } from 'nestjs-zookeeper/teaching';
 import { describe, expect, it } from 'vitest';
 
 // The client is not connected: the options are checked before anything else.
@@ -31,7 +30,6 @@ describe('the options of an acquire', () => {
     ['acquireEach()', (options) => semaphore.acquireEach(options)],
     ['a multi-lock', (options) => new MultiLock([mutex]).acquire(options)],
     ['a latch', (options) => new LeaderLatch(client, '/latch').await(options)],
-    ['a lock for teaching', (options) => new SingleNodeLock(client, '/single').acquire(options)],
   ])('%s rejects an unknown option by its name, and an invalid wait', async (_name, acquire) => {
     const refused = acquire({ wiat: 1 });
     await expect(refused).rejects.toThrow(BadOptionError);
