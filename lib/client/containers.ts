@@ -1,7 +1,7 @@
+import { parentOf } from './paths.js';
 import { ErrorCode } from '../protocol/index.js';
 import { NodeError, NotAuthorizedError } from './errors.js';
 import type { LiveSession } from './live-session.js';
-import { parentOf } from './transport/wire-group.js';
 import { BOOLEAN } from './option-rules.js';
 import { checkOptions } from './validation.js';
 

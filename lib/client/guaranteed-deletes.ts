@@ -1,3 +1,4 @@
+import { parentOf } from './paths.js';
 import { ErrorCode } from '../protocol/index.js';
 import { isAnswer, type SessionDeadline } from './session-deadline.js';
 import type { Transport } from './transport/transport.js';
@@ -56,7 +57,7 @@ export class RefusedDeletes {
   readonly #directories = new Set<string>();
 
   add(path: string, code: number): RefusedDelete {
-    const directory = path.slice(0, path.lastIndexOf('/')) || '/';
+    const directory = parentOf(path);
     const first = !this.#directories.has(directory);
     this.#directories.add(directory);
     if (this.#directories.size > MAX_DIRECTORIES) {

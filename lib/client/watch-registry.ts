@@ -1,3 +1,4 @@
+import { parentOf } from './paths.js';
 import { BadOptionError } from './errors.js';
 import { Listeners } from './listeners.js';
 import type { NodeEvent, WatchKind } from './transport/transport.js';
@@ -149,7 +150,7 @@ export class WatchRegistry {
     if (own && !(own.recursive && event === 'child')) notify(own, event, path);
     if (event !== 'child') {
       for (let above = path; above !== '/';) {
-        above = above.slice(0, above.lastIndexOf('/')) || '/';
+        above = parentOf(above);
         const serverWatch = this.#persistent.get(above);
         if (serverWatch?.recursive) notify(serverWatch, event, path);
       }

@@ -1,3 +1,4 @@
+import { parentOf } from '../client/paths.js';
 import { BadOptionError, isCode } from '../client/errors.js';
 import type { Stat, Watch, ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
@@ -48,8 +49,7 @@ export class SharedCount {
         return;
       } catch (error) {
         if (isCode(error, 'NO_NODE')) {
-          const parent = this.path.slice(0, this.path.lastIndexOf('/')) || '/';
-          await this.client.ensureContainers(parent);
+          await this.client.ensureContainers(parentOf(this.path));
         } else if (!isCode(error, 'NODE_EXISTS')) {
           throw error;
         }

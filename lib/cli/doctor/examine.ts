@@ -8,7 +8,7 @@ import {
   type ZkClientOptions,
 } from '../../client/index.js';
 import { type NormalizedOptions, normalizeOptions } from '../../client/options.js';
-import { parentOf } from '../../client/transport/wire-group.js';
+import { parentOf } from '../../client/paths.js';
 import { Failure } from '../exit-codes.js';
 import { checkRecipes } from './recipes.js';
 import { type Check, type CheckName, type Report, reportOf, type Status } from './report.js';

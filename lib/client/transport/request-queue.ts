@@ -1,5 +1,6 @@
+import { parentOf } from '../paths.js';
 import { OpCode } from '../../protocol/index.js';
-import { Group, KnownDirectories, parentOf, type WireRequest } from './wire-group.js';
+import { Group, KnownDirectories, type WireRequest } from './wire-group.js';
 
 /** What is sent in one frame. */
 export interface Frame {

@@ -1,3 +1,4 @@
+import { parentOf } from '../paths.js';
 import {
   ERROR_RESULT,
   ErrorCode,
@@ -127,8 +128,4 @@ export function readMulti(operations: readonly Operation[], from: Reader): Multi
     if (header.type === OpCode.create2) readStat(from);
   }
   return { results };
-}
-
-export function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/')) || '/';
 }

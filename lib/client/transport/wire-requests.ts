@@ -1,3 +1,4 @@
+import { parentOf } from '../paths.js';
 import {
   type Acl as AclRecord,
   CreateFlag,
@@ -8,7 +9,7 @@ import {
 } from '../../protocol/index.js';
 import type { Acl } from '../types.js';
 import { type MultiOperation, permissionBits } from './transport.js';
-import { parentOf, readMulti, type WireRequest, writeMulti } from './wire-group.js';
+import { readMulti, type WireRequest, writeMulti } from './wire-group.js';
 import { readStat } from './wire-replies.js';
 
 /** A request without the receiver of its reply. */

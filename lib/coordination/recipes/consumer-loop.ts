@@ -5,7 +5,7 @@ import {
   type Stat,
   type ZkClient,
 } from '../../client/index.js';
-import { textOf } from '../../client/errors.js';
+import { isCode, textOf } from '../../client/errors.js';
 import { MAX_TIMER, sleep, whenSettled } from '../../client/sleep.js';
 import { checkFunction } from '../../client/validation.js';
 import { isAbortBy } from '../../recipes/leader-selector.js';
@@ -21,7 +21,6 @@ import { ErrorReporter } from './internals/error-reporter.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
 import { ItemLock } from './internals/item-lock.js';
 import { deleteItem, isConnectionLoss, retryInSession } from './internals/item-requests.js';
-import { isNodeError } from './internals/nodes.js';
 import { decodeItems, encodeItems, type QueueSerializer } from './internals/queue-items.js';
 import { backOff, RefusedRequests } from './internals/refused-requests.js';
 import { synchronous } from './internals/synchronous.js';
@@ -188,7 +187,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
       if (lock) return lock;
       this.items.onContended(name);
     } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) await this.queue.ensurePaths();
+      if (isCode(error, 'NO_NODE')) await this.queue.ensurePaths();
       else if (!isConnectionLoss(error)) throw error;
     }
     return undefined;

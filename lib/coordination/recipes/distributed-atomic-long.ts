@@ -1,3 +1,4 @@
+import { isCode } from '../../client/errors.js';
 import { BadOptionError, type RetryPolicy, type ZkClient } from '../../client/index.js';
 import { toRetryFunction } from '../../client/retry.js';
 import { type Rules, uncheckedRules } from '../../client/option-rules.js';
@@ -6,7 +7,7 @@ import { duration } from '../../recipes/lease.js';
 import { Mutex } from '../../recipes/mutex.js';
 import { type AtomicValue, checkInt64, encode } from './internals/counter-value.js';
 import { CounterWriter } from './internals/counter-writer.js';
-import { createPersistent, isNodeError } from './internals/nodes.js';
+import { createPersistent } from './internals/nodes.js';
 
 export type { AtomicValue };
 
@@ -162,7 +163,7 @@ export class DistributedAtomicLong {
         await this.client.set(this.path, data);
         return;
       } catch (error) {
-        if (!isNodeError(error, 'NO_NODE')) throw error;
+        if (!isCode(error, 'NO_NODE')) throw error;
       }
       if (await createPersistent(this.client, this.path, data)) return;
     }

@@ -1,8 +1,9 @@
+import { isCode } from '../../client/errors.js';
 import type { Session, Stat, ZkClient } from '../../client/index.js';
 import { ABORT_SIGNAL, type Rules } from '../../client/option-rules.js';
 import { checkBelowRoot, checkOptions } from '../../client/validation.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
-import { createPersistent, isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
+import { createPersistent, isLostReply, watchExisting } from './internals/nodes.js';
 import { removalTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
@@ -70,8 +71,8 @@ export class DistributedBarrier {
     try {
       await this.client.delete(this.path);
     } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) return;
-      if (isNodeError(error, 'NOT_EMPTY')) throw this.conflict();
+      if (isCode(error, 'NO_NODE')) return;
+      if (isCode(error, 'NOT_EMPTY')) throw this.conflict();
       if (!(await this.isInState(false, error))) throw error;
     }
   }

@@ -1,3 +1,4 @@
+import { isCode } from '../../client/errors.js';
 import { ConnectionError, type Session, type Stat, type ZkClient } from '../../client/index.js';
 import { wholeNumber } from '../../client/option-rules.js';
 import { checkBelowRoot, checkOptions, checkValue } from '../../client/validation.js';
@@ -5,7 +6,7 @@ import { IllegalStateError } from '../../recipes/errors.js';
 import { queueOf } from '../../recipes/internals/node-names.js';
 import { BARRIER_RULES, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
-import { isLostReply, isNodeError, watchExisting } from './internals/nodes.js';
+import { isLostReply, watchExisting } from './internals/nodes.js';
 import { enterTarget, leaveTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
@@ -197,7 +198,7 @@ export class DistributedDoubleBarrier {
       await limit.reply(session.create(this.ready));
     } catch (error) {
       if (error instanceof ConnectionError) return false;
-      if (!isNodeError(error, 'NODE_EXISTS')) throw error;
+      if (!isCode(error, 'NODE_EXISTS')) throw error;
     }
     return true;
   }
@@ -266,7 +267,7 @@ export class DistributedDoubleBarrier {
       queueOf({ parent: this.path, markers: [] }, children);
       return { names: children.filter((name) => name !== READY), pzxid: stat.pzxid };
     } catch (error) {
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (!isCode(error, 'NO_NODE')) throw error;
       return { names: [], pzxid: 0 };
     }
   }
@@ -286,8 +287,8 @@ export class DistributedDoubleBarrier {
         await client.delete(ready, changed.version);
         return;
       } catch (error) {
-        if (isNodeError(error, 'NO_NODE')) return;
-        if (!isLostReply(error) && !isNodeError(error, 'BAD_VERSION')) throw error;
+        if (isCode(error, 'NO_NODE')) return;
+        if (!isLostReply(error) && !isCode(error, 'BAD_VERSION')) throw error;
       }
     }
   }

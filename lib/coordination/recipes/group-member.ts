@@ -1,3 +1,4 @@
+import { isCode } from '../../client/errors.js';
 import { NotAuthorizedError, type Session, type Watch, type ZkClient } from '../../client/index.js';
 import { Listeners } from '../../client/listeners.js';
 import { abortable, sleep, whenSettled } from '../../client/sleep.js';
@@ -7,7 +8,7 @@ import { IllegalStateError } from '../../recipes/errors.js';
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
 import { ErrorReporter } from './internals/error-reporter.js';
-import { copyData, isNodeError } from './internals/nodes.js';
+import { copyData } from './internals/nodes.js';
 import { RETRY_REFUSED_AFTER } from './internals/retry-pause.js';
 import { checkMemberId, MemberNode, uniqueMemberId } from './member-node.js';
 import { keepsZnodes, SessionLoop } from './session-loop.js';
@@ -240,7 +241,7 @@ export class GroupMember {
       this.written = data;
     } catch (error) {
       // The znode was deleted since the listing, whose watch has fired.
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (!isCode(error, 'NO_NODE')) throw error;
     }
   }
 
@@ -253,7 +254,7 @@ export class GroupMember {
       void watch.fired.then(() => this.readAgain(member));
     } catch (error) {
       // It has left since the listing, whose watch has fired.
-      if (isNodeError(error, 'NO_NODE')) return void this.known.delete(name);
+      if (isCode(error, 'NO_NODE')) return void this.known.delete(name);
       if (!(error instanceof NotAuthorizedError)) throw error;
       const wasRefused = this.known.has(name) && !this.known.get(name)!.watch;
       const member = { data: Buffer.alloc(0), watch: undefined, outdated: false };

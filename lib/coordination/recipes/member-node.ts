@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { parentOf } from '../../client/paths.js';
+import { isCode } from '../../client/errors.js';
 import {
   BadOptionError,
   ConnectionError,
@@ -13,7 +15,6 @@ import { assertSameSession, retryRead } from '../../recipes/internals/session-re
 import { MemberIdTakenError } from './errors.js';
 import { deleteOwn } from './internals/delete-own.js';
 import type { ErrorReporter } from './internals/error-reporter.js';
-import { isNodeError, parentOf } from './internals/nodes.js';
 
 /** Bytes. The list of members contains each id. */
 const MAX_ID_BYTES = 255;
@@ -75,9 +76,9 @@ export class MemberNode {
             await assertSameSession(client, session, signal);
             continue;
           }
-          if (isNodeError(error, 'NO_NODE')) {
+          if (isCode(error, 'NO_NODE')) {
             await abortable(client.ensureContainers(parentOf(path)), signal);
-          } else if (!isNodeError(error, 'NODE_EXISTS')) {
+          } else if (!isCode(error, 'NODE_EXISTS')) {
             throw error;
           } else if (await this.isOwn(session, signal)) {
             this.setOwner(session);
@@ -133,7 +134,7 @@ export class MemberNode {
       this.reporter.reportOnce(new MemberIdTakenError(message, { key: parentOf(path) }));
       await abortable(watch.fired, signal);
     } catch (error) {
-      if (!isNodeError(error, 'NO_NODE') && !isNodeError(error, 'BAD_VERSION')) throw error;
+      if (!isCode(error, 'NO_NODE') && !isCode(error, 'BAD_VERSION')) throw error;
     } finally {
       watch?.remove();
     }

@@ -4,11 +4,10 @@ import {
   type Session,
   type ZkClient,
 } from '../../client/index.js';
-import { foreignText } from '../../client/errors.js';
+import { foreignText, isCode } from '../../client/errors.js';
 import { abortable, whenSettled } from '../../client/sleep.js';
 import { RecipeConflictError } from '../../recipes/errors.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
-import { isNodeError } from './internals/nodes.js';
 import {
   type Assignment,
   decodeAssignment,
@@ -55,7 +54,7 @@ export class PartitionGroup {
       const assignment = decodeAssignment(path, data);
       return { assignment, members: await this.membersOf(children) };
     } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) return { assignment: undefined, members: [] };
+      if (isCode(error, 'NO_NODE')) return { assignment: undefined, members: [] };
       throw error;
     }
   }
@@ -65,7 +64,7 @@ export class PartitionGroup {
     try {
       return decodeCount((await this.client.get(`${this.path}/${member}`)).data);
     } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) return undefined;
+      if (isCode(error, 'NO_NODE')) return undefined;
       throw error;
     }
   }
@@ -113,7 +112,7 @@ export class PartitionGroup {
       await session.set(this.path, encodeAssignment(assignment), version);
     } catch (error) {
       if (error instanceof ConnectionError) await assertSameSession(this.client, session, signal);
-      else if (!isNodeError(error, 'BAD_VERSION')) throw error;
+      else if (!isCode(error, 'BAD_VERSION')) throw error;
     }
   }
 
@@ -145,7 +144,7 @@ export class PartitionGroup {
       const { data, stat } = await this.client.get(path);
       return stat.ephemeralOwner !== '0' && decodeCount(data) !== undefined;
     } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) return undefined;
+      if (isCode(error, 'NO_NODE')) return undefined;
       if (!(error instanceof NotAuthorizedError)) throw error;
       const stat = await this.client.exists(path);
       return stat && stat.ephemeralOwner !== '0';

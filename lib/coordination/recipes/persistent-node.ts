@@ -1,3 +1,4 @@
+import { isCode } from '../../client/errors.js';
 import {
   ConnectionError,
   type CreateMode,
@@ -13,7 +14,7 @@ import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js'
 import { retryRead } from '../../recipes/internals/session-retry.js';
 import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
 import { ErrorReporter } from './internals/error-reporter.js';
-import { copyData, isNodeError } from './internals/nodes.js';
+import { copyData } from './internals/nodes.js';
 import { RecreatedNode } from './internals/recreated-node.js';
 import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 import { SessionLoop } from './session-loop.js';
@@ -236,7 +237,7 @@ export class PersistentNode {
         this.checkOwner(path, read.stat.ephemeralOwner);
         await this.nextChange(watch, signal);
       } catch (error) {
-        if (isNodeError(error, 'NO_NODE')) return;
+        if (isCode(error, 'NO_NODE')) return;
         throw error;
       } finally {
         watch?.remove();

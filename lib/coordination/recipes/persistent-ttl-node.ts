@@ -1,7 +1,8 @@
+import { isCode } from '../../client/errors.js';
 import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
 import { type Rules, uncheckedRules } from '../../client/option-rules.js';
 import { checkCreateOptions, checkOptions } from '../../client/validation.js';
-import { isLostReply, isNodeError } from './internals/nodes.js';
+import { isLostReply } from './internals/nodes.js';
 import { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
 
 /*
@@ -71,7 +72,7 @@ export class PersistentTtlNode extends PersistentNode {
     this.touching ??= this.writeChild()
       .catch((error: unknown) => {
         // The parent is created again, and the next touch repeats one whose reply was lost.
-        const isTransient = isNodeError(error, 'NO_NODE') || isLostReply(error);
+        const isTransient = isCode(error, 'NO_NODE') || isLostReply(error);
         const isClosing = error instanceof ShuttingDownError;
         if (!isTransient && !isClosing) this.reporter.reportOnce(error);
       })
@@ -82,12 +83,12 @@ export class PersistentTtlNode extends PersistentNode {
     try {
       await this.client.set(this.child, '');
     } catch (error) {
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (!isCode(error, 'NO_NODE')) throw error;
       try {
         await this.client.create(this.child, '', { ttl: this.ttl });
       } catch (failure) {
         // Another process keeps the same znode.
-        if (!isNodeError(failure, 'NODE_EXISTS')) throw failure;
+        if (!isCode(failure, 'NODE_EXISTS')) throw failure;
       }
     }
   }

@@ -1,6 +1,6 @@
+import { parentOf } from '../../../client/paths.js';
 import type { Stat } from '../../../client/index.js';
 import { Listeners } from '../../../client/listeners.js';
-import { parentOf } from './nodes.js';
 
 /**
  * A znode in a {@link ZkCache}. Curator's ChildData.

@@ -1,6 +1,8 @@
+import { parentOf } from '../../../client/paths.js';
 import {
   BadOptionError,
   ConnectionError,
+  isCode,
   NotAuthorizedError,
   SessionExpiredError,
   ShuttingDownError,
@@ -14,7 +16,6 @@ import type {
 } from '../../../client/index.js';
 import { sleep } from '../../../client/sleep.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
-import { isNodeError, parentOf } from './nodes.js';
 import { RETRY_AFTER, RETRY_REFUSED_AFTER, retryPause } from './retry-pause.js';
 
 /** The number of znodes that are read at the same time. */
@@ -158,7 +159,7 @@ export class CacheReader {
       if (isBroken(error)) return false;
       // The session has another persistent watch on the root, which is not recursive.
       const isTaken = error instanceof BadOptionError;
-      if (!isTaken && !isNodeError(error, 'UNIMPLEMENTED')) throw error;
+      if (!isTaken && !isCode(error, 'UNIMPLEMENTED')) throw error;
       this.recursive = false;
     }
     return true;
@@ -239,7 +240,7 @@ export class CacheReader {
       this.follow('data', path, watch);
       return { path, data, stat };
     } catch (error) {
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (!isCode(error, 'NO_NODE')) throw error;
     }
     // The watch on the children of the parent reports the creation of all others.
     if (this.recursive || path !== this.root) return undefined;
@@ -258,7 +259,7 @@ export class CacheReader {
       }
     } catch (error) {
       // The deletion of the znode has invalidated it.
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (!isCode(error, 'NO_NODE')) throw error;
     }
   }
 

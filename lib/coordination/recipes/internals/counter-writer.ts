@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers';
+import { isCode } from '../../../client/errors.js';
 import { ConnectionError, type RetryFunction, type ZkClient } from '../../../client/index.js';
 import { sleep } from '../../../client/sleep.js';
 import { LockTimeoutError } from '../../../recipes/errors.js';
@@ -11,7 +12,7 @@ import {
   decode,
   encode,
 } from './counter-value.js';
-import { createPersistent, isLostReply, isNodeError, retryLostReply } from './nodes.js';
+import { createPersistent, isLostReply, retryLostReply } from './nodes.js';
 import { type CounterSnapshot, UnconfirmedWrite } from './unconfirmed-write.js';
 import { WriteMarker } from './write-marker.js';
 
@@ -134,8 +135,8 @@ export class CounterWriter {
       const version = await this.marker.set(encode(value), base.version);
       this.known = { value, version, czxid: base.czxid };
     } catch (error) {
-      if (isNodeError(error, 'BAD_VERSION')) return cached ? 'stale' : 'conflict';
-      if (isNodeError(error, 'NO_NODE')) return 'conflict';
+      if (isCode(error, 'BAD_VERSION')) return cached ? 'stale' : 'conflict';
+      if (isCode(error, 'NO_NODE')) return 'conflict';
       if (!isLostReply(error)) throw error;
       batch.unconfirmed ??= new UnconfirmedWrite(path, base, value, session, error);
       // The batch is closed before `sync`, which may throw: changes that wait now were not part of this write.
@@ -163,7 +164,7 @@ export class CounterWriter {
       const { data, stat } = await this.client.get(this.path);
       return { value: decode(data, this.path), version: stat.version, czxid: stat.czxid };
     } catch (error) {
-      if (isNodeError(error, 'NO_NODE')) return undefined;
+      if (isCode(error, 'NO_NODE')) return undefined;
       throw error;
     }
   }

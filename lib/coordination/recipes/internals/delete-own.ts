@@ -1,3 +1,4 @@
+import { isCode } from '../../../client/errors.js';
 import {
   ConnectionError,
   type Session,
@@ -7,7 +8,6 @@ import {
 } from '../../../client/index.js';
 import { warn } from '../../../client/listeners.js';
 import { stateChange } from '../../../recipes/internals/session-retry.js';
-import { isNodeError } from './nodes.js';
 
 /**
  * Deletes a znode if it is an ephemeral one of `session`. Resolves when the znode is deleted, or is left to the background
@@ -28,7 +28,7 @@ export async function deleteOwn(
     if (stat?.ephemeralOwner === session.id) await session.guaranteedDelete(path);
   } catch (error) {
     // The znode is gone, or is deleted with its session.
-    if (isNodeError(error, 'NO_NODE') || error instanceof SessionExpiredError) return;
+    if (isCode(error, 'NO_NODE') || error instanceof SessionExpiredError) return;
     if (error instanceof ShuttingDownError) return;
     if (!(error instanceof ConnectionError)) throw error;
     const reconnection = session.connected ? Promise.resolve() : stateChange(client);

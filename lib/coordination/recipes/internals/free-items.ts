@@ -1,5 +1,5 @@
+import { isCode } from '../../../client/errors.js';
 import type { Session, Watch } from '../../../client/index.js';
-import { isNodeError } from './nodes.js';
 
 /** Upper bound of the random choice: contending consumers take one of the first 16 items. */
 const MAX_CHOICE = 16;
@@ -127,7 +127,7 @@ export class FreeItems {
       this.free = others.filter((name) => !locks.has(name)).sort();
     } catch (error) {
       this.changed = true;
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (!isCode(error, 'NO_NODE')) throw error;
       await this.queue.ensurePaths();
     }
   }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { isCode } from '../../../client/errors.js';
 import { ConnectionError, type Session, type Watch, type ZkClient } from '../../../client/index.js';
 import { LeaseLostError } from '../../../recipes/errors.js';
 import { retryInSession, waitForConnection } from './item-requests.js';
-import { isNodeError } from './nodes.js';
 
 /*
  * The lock of a queue item: an ephemeral znode with the name of the item. Unlike the znodes of other locks, its name is
@@ -48,7 +48,7 @@ export class ItemLock {
         await session.create(path, id, { mode: 'ephemeral' });
         break;
       } catch (error) {
-        if (isNodeError(error, 'NODE_EXISTS')) {
+        if (isCode(error, 'NODE_EXISTS')) {
           if (!uncertain || !(await hasData(client, session, path, id))) return undefined;
           break;
         }
@@ -114,7 +114,7 @@ export class ItemLock {
       try {
         return await this.session.delete(this.path);
       } catch (error) {
-        if (isNodeError(error, 'NO_NODE')) return;
+        if (isCode(error, 'NO_NODE')) return;
         if (!(error instanceof ConnectionError)) throw error;
         await waitForConnection(this.client, this.session);
         if (error.maybeApplied) {
@@ -136,7 +136,7 @@ export class ItemLock {
         this.watch = watch;
         await watch.fired;
       } catch (error) {
-        if (isNodeError(error, 'NO_NODE')) return this.onDeleted();
+        if (isCode(error, 'NO_NODE')) return this.onDeleted();
         if (!(error instanceof ConnectionError)) throw error;
         await waitForConnection(this.client, this.session);
       }

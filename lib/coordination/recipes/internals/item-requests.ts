@@ -1,3 +1,4 @@
+import { isCode } from '../../../client/errors.js';
 import {
   ConnectionError,
   type Session,
@@ -7,7 +8,6 @@ import {
   type ZkClient,
 } from '../../../client/index.js';
 import { stateChange } from '../../../recipes/internals/session-retry.js';
-import { isNodeError } from './nodes.js';
 
 /**
  * Resolves when the session has a connection. In contrast to `assertSameSession` it waits longer than the retry policy: a lock
@@ -33,7 +33,7 @@ export async function retryInSession<T>(
     try {
       return await request();
     } catch (error) {
-      if (isNodeError(error, 'NO_NODE') || isNodeError(error, 'BAD_VERSION')) return undefined;
+      if (isCode(error, 'NO_NODE') || isCode(error, 'BAD_VERSION')) return undefined;
       if (!(error instanceof ConnectionError)) throw error;
       await waitForConnection(client, session);
     }

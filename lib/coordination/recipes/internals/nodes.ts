@@ -1,22 +1,13 @@
+import { parentOf } from '../../../client/paths.js';
+import { isCode } from '../../../client/errors.js';
 import {
   BadOptionError,
   ConnectionError,
-  NodeError,
-  type NodeErrorCode,
   type Stat,
   type Watch,
   type ZkClient,
 } from '../../../client/index.js';
 import { checkData, checkRequest } from '../../../client/validation.js';
-
-/** Returns the path of the parent of a znode. */
-export function parentOf(path: string): string {
-  return path.slice(0, path.lastIndexOf('/')) || '/';
-}
-
-export function isNodeError(error: unknown, code: NodeErrorCode): boolean {
-  return error instanceof NodeError && error.code === code;
-}
 
 /**
  * Returns a copy of the data of the znode `path`, because the caller may change its array afterwards.
@@ -62,8 +53,8 @@ export async function createPersistent(
       await client.create(path, data);
       return true;
     } catch (error) {
-      if (isNodeError(error, 'NODE_EXISTS')) return false;
-      if (!isNodeError(error, 'NO_NODE')) throw error;
+      if (isCode(error, 'NODE_EXISTS')) return false;
+      if (!isCode(error, 'NO_NODE')) throw error;
       // The server may reap the container between the two calls, any number of times.
       await client.ensureContainers(parentOf(path));
     }
@@ -78,7 +69,7 @@ export async function watchExisting(
   try {
     return await client.watch(path);
   } catch (error) {
-    if (isNodeError(error, 'NO_NODE')) return undefined;
+    if (isCode(error, 'NO_NODE')) return undefined;
     throw error;
   }
 }

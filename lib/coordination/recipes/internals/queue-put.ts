@@ -1,9 +1,10 @@
+import { isCode } from '../../../client/errors.js';
 import { ConnectionError, SessionExpiredError, type ZkClient } from '../../../client/index.js';
 import { sleep, whenSettled } from '../../../client/sleep.js';
 import { RecipeConflictError, SequenceExhaustedError } from '../../../recipes/errors.js';
 import { QueueFullError } from '../errors.js';
 import { CLOSE_TIMEOUT } from './close-timeout.js';
-import { isLostReply, isNodeError } from './nodes.js';
+import { isLostReply } from './nodes.js';
 import { decodeItems } from './queue-items.js';
 import { WaitLimit, type WaitOptions } from './wait-limit.js';
 
@@ -69,7 +70,7 @@ export class QueuePut {
         listing = await limit.watched(client.watchChildren(path));
       } catch (error) {
         // A queue that was deleted has space.
-        if (isNodeError(error, 'NO_NODE')) return;
+        if (isCode(error, 'NO_NODE')) return;
         throw error;
       }
       this.isFull = this.queue.itemsIn(listing.children).length >= maxItems;
@@ -103,9 +104,9 @@ export class QueuePut {
           return await limit.reply(this.find(error));
         }
         this.maybePut = false;
-        if (isNodeError(error, 'NO_NODE')) {
+        if (isCode(error, 'NO_NODE')) {
           await limit.reply(this.queue.ensurePaths());
-        } else if (isNodeError(error, 'NODE_EXISTS')) {
+        } else if (isCode(error, 'NODE_EXISTS')) {
           throw new SequenceExhaustedError(
             `the sequence numbers under ${path} are used up: delete it while it is empty and nobody uses it, or use another path`,
             { key: path },
@@ -149,7 +150,7 @@ export class QueuePut {
       return decodeItems(data, path).id.equals(this.id);
     } catch (error) {
       // It is gone, or it is no item.
-      if (isNodeError(error, 'NO_NODE') || error instanceof RecipeConflictError) return false;
+      if (isCode(error, 'NO_NODE') || error instanceof RecipeConflictError) return false;
       throw error;
     }
   }

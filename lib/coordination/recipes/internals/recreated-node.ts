@@ -1,3 +1,5 @@
+import { parentOf } from '../../../client/paths.js';
+import { isCode } from '../../../client/errors.js';
 import {
   ConnectionError,
   type CreateMode,
@@ -9,7 +11,6 @@ import { abortable } from '../../../client/sleep.js';
 import { uniqueId } from '../../../recipes/internals/protected-create.js';
 import { assertSameSession } from '../../../recipes/internals/session-retry.js';
 import { deleteOwn } from './delete-own.js';
-import { isNodeError, parentOf } from './nodes.js';
 
 /** The mode in which a sequential znode is created again at its path. */
 const MODE_OF_PATH: Partial<Record<CreateMode, CreateMode>> = {
@@ -60,10 +61,10 @@ export class RecreatedNode {
       } catch (error) {
         if (error instanceof ConnectionError) {
           await assertSameSession(this.client, session, signal);
-        } else if (isNodeError(error, 'NODE_EXISTS')) {
+        } else if (isCode(error, 'NODE_EXISTS')) {
           this.path ??= this.prefix;
           return false;
-        } else if (isNodeError(error, 'NO_NODE')) {
+        } else if (isCode(error, 'NO_NODE')) {
           await abortable(this.client.ensureContainers(this.parent), signal);
         } else {
           throw error;
@@ -95,7 +96,7 @@ export class RecreatedNode {
         if (stat.czxid !== (czxid ??= stat.czxid)) return;
         return await current.delete(path);
       } catch (error) {
-        if (isNodeError(error, 'NO_NODE')) return;
+        if (isCode(error, 'NO_NODE')) return;
         const isLost = error instanceof ConnectionError || error instanceof SessionExpiredError;
         if (!isLost) throw error;
       }

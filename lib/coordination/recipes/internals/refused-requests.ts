@@ -1,7 +1,7 @@
+import { isCode } from '../../../client/errors.js';
 import { NotAuthorizedError } from '../../../client/index.js';
 import { sleep } from '../../../client/sleep.js';
 import type { ErrorReporter } from './error-reporter.js';
-import { isNodeError } from './nodes.js';
 
 /** Milliseconds. */
 const MAX_RETRY_DELAY = 60_000;
@@ -37,7 +37,7 @@ export class RefusedRequests {
         return await request();
       } catch (error) {
         const isDenied = error instanceof NotAuthorizedError;
-        if (!isDenied && !isNodeError(error, 'NOT_EMPTY')) throw error;
+        if (!isDenied && !isCode(error, 'NOT_EMPTY')) throw error;
         if (failures === 1) {
           if (isDenied) this.reportDenied(parent, error);
           else onNotEmpty(error);

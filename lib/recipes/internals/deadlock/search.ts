@@ -1,3 +1,4 @@
+import { parentOf } from '../../../client/paths.js';
 import type { Session } from '../../../client/index.js';
 import { lastBefore, type QueueNode, queueOf } from '../node-names.js';
 import {
@@ -132,8 +133,4 @@ function blockersOf(queue: readonly QueueNode[], own: QueueNode): QueueNode[] {
   const excluding = own.marker === READ ? queue.filter(({ marker }) => marker === WRITE) : queue;
   const last = lastBefore(excluding, own);
   return last ? queue.filter((node) => node === last || node.sequence < last.sequence) : [];
-}
-
-function parentOf(node: string): string {
-  return node.slice(0, node.lastIndexOf('/'));
 }
