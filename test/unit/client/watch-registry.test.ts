@@ -37,3 +37,20 @@ test('a read that relied on a persistent watch is repeated if that one failed, a
   watch.remove();
   expect(registry.size).toBe(0);
 });
+
+test.each([true, false])(
+  'a watch that is removed while a request sets it again is removed from the server after the request, unless it is used (%s)',
+  (isUsed) => {
+    const unused: string[] = [];
+    const registry = new WatchRegistry((kind, path) => void unused.push(`${kind} ${path}`));
+    const first = registry.add('data', '/a');
+    const answered = registry.addRequest('data', '/a');
+    first.remove();
+    expect(unused).toEqual([]);
+    const second = isUsed ? registry.add('data', '/a') : undefined;
+    answered();
+    expect(unused).toEqual(isUsed ? [] : ['data /a']);
+    second?.remove();
+    expect(unused).toEqual(['data /a']);
+  },
+);
