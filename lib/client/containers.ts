@@ -1,6 +1,6 @@
 import { parentOf } from './paths.js';
 import { ErrorCode } from '../protocol/index.js';
-import { NodeError, NotAuthorizedError } from './errors.js';
+import { isCode, NodeError, NotAuthorizedError } from './errors.js';
 import type { LiveSession } from './live-session.js';
 import { BOOLEAN } from './option-rules.js';
 import { checkOptions } from './validation.js';
@@ -15,18 +15,25 @@ const MAX_REAPED = 16;
  * @param mode of the znode itself; its parents are containers
  * @param kept a znode that is persistent in any case, as are the parents directly below it: while it has a child, nobody
  *   can delete it
+ * @param created gets the path of each container that this call has created, or may have created without a reply
  */
 export async function ensureContainers(
   session: LiveSession,
   path: string,
   mode: 'container' | 'persistent',
   kept: string | undefined,
+  created?: Set<string>,
 ): Promise<void> {
   if (path === '/') return;
+  const ownMode = path === kept ? 'persistent' : mode;
   for (let reaped = 0; ; reaped++) {
     try {
-      return void (await session.createContainer(path, path === kept ? 'persistent' : mode));
+      await session.createContainer(path, ownMode);
+      if (ownMode === 'container') created?.add(path);
+      return;
     } catch (error) {
+      const isRefused = error instanceof NodeError || error instanceof NotAuthorizedError;
+      if (!isRefused && ownMode === 'container') created?.add(path);
       const code = error instanceof NodeError ? error.code : undefined;
       if (code === 'NODE_EXISTS') return;
       // The server checks the permission to create before it looks whether the node exists.
@@ -36,7 +43,27 @@ export async function ensureContainers(
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
     const parent = parentOf(path);
     const parentMode = parentOf(parent) === kept ? 'persistent' : 'container';
-    await ensureContainers(session, parent, parentMode, kept);
+    await ensureContainers(session, parent, parentMode, kept, created);
+  }
+}
+
+/**
+ * Deletes containers in which nothing will be created, because the server keeps a container for ever if it never had a
+ * child. Another client that is about to use one creates it again, as after a container was reaped.
+ *
+ * @param created containers of one {@link ensureContainers}
+ */
+export async function deleteUnusedContainers(
+  session: LiveSession,
+  created: ReadonlySet<string>,
+): Promise<void> {
+  for (const path of [...created].toSorted((a, b) => b.length - a.length)) {
+    try {
+      // The parent has had a child then, so the server deletes it.
+      return await session.deleteContainer(path);
+    } catch (error) {
+      if (!isCode(error, 'NO_NODE')) throw error;
+    }
   }
 }
 

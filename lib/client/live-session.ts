@@ -237,6 +237,17 @@ export class LiveSession extends TransactionalSession implements Session {
   }
 
   /**
+   * Deletes a container without children.
+   *
+   * @param full with the chroot
+   */
+  deleteContainer(full: string): Promise<void> {
+    return this.request('delete', full, 'leader', (transport, reply: Reply<void>) =>
+      transport.delete(full, -1, reply),
+    );
+  }
+
+  /**
    * Returns whether a node exists.
    *
    * @param full with the chroot

@@ -1,6 +1,6 @@
 import './one-form.js';
 import type { StateChange } from './connection-state.js';
-import { ensureContainers, leafMode } from './containers.js';
+import { deleteUnusedContainers, ensureContainers, leafMode } from './containers.js';
 import type { ConnectFailure } from './connector.js';
 import {
   CONNECT_FAILED_CHANNEL,
@@ -86,6 +86,16 @@ export let connectInBackground: (client: ZkClient) => void;
 export let runWrite: <T>(client: ZkClient, write: Write<T>) => Promise<T>;
 type Write<T> = (session: LiveSession) => Promise<T>;
 
+/** As {@link ZkClient.ensureContainers}. Adds the containers that it has created, or may have, to `created`. For recipes. */
+export let createContainers: (
+  client: ZkClient,
+  path: string,
+  created: Set<string>,
+) => Promise<void>;
+
+/** Deletes containers of {@link createContainers} in which nothing will be created. For recipes. */
+export let deleteContainers: (client: ZkClient, created: ReadonlySet<string>) => Promise<void>;
+
 /**
  * A ZooKeeper client with one session. It reconnects the session after a connection loss, and starts a new
  * session when the old one is over. Its operations are for applications; recipes use a Session.
@@ -114,6 +124,9 @@ export class ZkClient {
     };
     connectInBackground = (client) => client.#sessions.startInBackground();
     runWrite = (client, write) => client.#write(write);
+    createContainers = (client, path, created) => client.#ensure(path, 'container', created);
+    deleteContainers = (client, created) =>
+      client.#read((session) => deleteUnusedContainers(session, created));
   }
 
   /**
@@ -274,11 +287,18 @@ export class ZkClient {
    * own. Curator's ensureContainers.
    */
   async ensureContainers(path: string, options: { persistent?: boolean } = {}): Promise<void> {
-    const mode = leafMode(options);
+    return this.#ensure(path, leafMode(options));
+  }
+
+  async #ensure(
+    path: string,
+    mode: 'container' | 'persistent',
+    created?: Set<string>,
+  ): Promise<void> {
     const { acl, chroot, namespace } = this.#options;
     const full = checkRequest(chroot, path);
     const kept = acl && (chroot + namespace || undefined);
-    return this.#read((session) => ensureContainers(session, full, mode, kept));
+    return this.#read((session) => ensureContainers(session, full, mode, kept, created));
   }
 
   /** Runs an operation that may be repeated even if an earlier attempt was applied. */

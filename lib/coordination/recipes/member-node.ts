@@ -11,6 +11,7 @@ import {
 import { abortable } from '../../client/sleep.js';
 import { checkPath } from '../../client/validation.js';
 import { THIS_PROCESS } from '../../recipes/candidate-options.js';
+import { ParentContainers } from '../../recipes/internals/parent-containers.js';
 import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
 import { MemberIdTakenError } from './errors.js';
 import { deleteOwn } from './internals/delete-own.js';
@@ -62,6 +63,7 @@ export class MemberNode {
     this.owner = undefined;
     this.sessions.add(session.id);
     let maybeCreated = false;
+    let containers: ParentContainers | undefined;
     try {
       for (;;) {
         signal.throwIfAborted();
@@ -77,7 +79,7 @@ export class MemberNode {
             continue;
           }
           if (isCode(error, 'NO_NODE')) {
-            await abortable(client.ensureContainers(parentOf(path)), signal);
+            await (containers ??= new ParentContainers(client, parentOf(path))).ensure(signal);
           } else if (!isCode(error, 'NODE_EXISTS')) {
             throw error;
           } else if (await this.isOwn(session, signal)) {
@@ -88,6 +90,7 @@ export class MemberNode {
       }
     } catch (error) {
       if (maybeCreated) await this.deleteOf(session);
+      containers?.abandon();
       throw error;
     }
   }

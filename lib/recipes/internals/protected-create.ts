@@ -1,7 +1,7 @@
-import { abortable } from '../../client/sleep.js';
 import { randomUUID } from 'node:crypto';
 import { ConnectionError, type Session, type Stat, type ZkClient } from '../../client/index.js';
 import { isCode } from '../../client/errors.js';
+import { ParentContainers } from './parent-containers.js';
 import { retryRead, stateChange, assertSameSession } from './session-retry.js';
 
 export interface Listing {
@@ -66,6 +66,7 @@ export async function protectedCreates(
   const names = new Map<string, string>();
   /** The ids of the creates of this round that may have been applied without a reply. */
   let lost: string[] = [];
+  let containers: ParentContainers | undefined;
   try {
     for (; ; lost = []) {
       let [unsent, noParent, failure]: [boolean, boolean, unknown] = [false, false, undefined];
@@ -98,13 +99,14 @@ export async function protectedCreates(
       if (noParent) {
         // The server may reap the container between two calls, any number of times (kazoo 563).
         signal?.throwIfAborted();
-        await abortable(client.ensureContainers(parent), signal);
+        await (containers ??= new ParentContainers(client, parent)).ensure(signal);
       }
     }
   } catch (error) {
     // No caller waits for the connection any more, but the znodes may exist (CURATOR-18, CURATOR-190).
     if (lost.length > 0) void deleteLater(client, session, parent, lost);
     for (const name of names.values()) void session.guaranteedDelete(`${parent}/${name}`);
+    containers?.abandon();
     throw error;
   }
 }

@@ -69,11 +69,11 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/internals/protected-create.ts',
-        search: 'await abortable(client.ensureContainers(parent), signal);',
+        search: 'await (containers ??= new ParentContainers(client, parent)).ensure(signal);',
         replace: `const made = ((client as { made?: Set<string> }).made ??= new Set());
         if (made.has(parent)) throw new Error(parent + ' was deleted');
         made.add(parent);
-        await abortable(client.ensureContainers(parent), signal);`,
+        await (containers ??= new ParentContainers(client, parent)).ensure(signal);`,
       },
     ],
   },

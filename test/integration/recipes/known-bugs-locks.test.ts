@@ -106,6 +106,47 @@ describe.each(algorithms)('$name', ({ make, queue, held }) => {
     await untilNothingLeft(server, client, path + held, path + queue);
   });
 
+  // The server never deletes a container that never had a child.
+  it.runIf(serverHas.containers)(
+    'a wait for a new key that ends at any moment leaves no directory',
+    async () => {
+      for (const moment of MOMENTS) {
+        const controller = new AbortController();
+        const ended = make(other, `${path}/cancelled-${moment}`)
+          .acquire({ signal: controller.signal })
+          .then((granted) => granted.release());
+        await currentWorld().sleep(moment);
+        controller.abort();
+        await ended.catch(() => {});
+      }
+      await currentWorld().sleep(5 * 60_000);
+      expect(await client.exists(path)).toBeUndefined();
+    },
+  );
+
+  it.runIf(serverHas.containers)(
+    'a wait for a new key that ends without a connection leaves no directory',
+    async () => {
+      const link = await newLink();
+      const { connectString } = link;
+      const cutOff = await connect({ connectString, retry: { type: 'fixed', delay: 20 } });
+      for (const moment of MOMENTS) {
+        const controller = new AbortController();
+        const ended = make(cutOff, `${path}/cut-off-${moment}`)
+          .acquire({ signal: controller.signal })
+          .then((granted) => granted.release());
+        await currentWorld().sleep(moment);
+        await link.down();
+        controller.abort();
+        await ended.catch(() => {});
+        await link.up();
+        await untilState(cutOff, 'RECONNECTED');
+      }
+      await currentWorld().sleep(5 * 60_000);
+      expect(await client.exists(path)).toBeUndefined();
+    },
+  );
+
   it.runIf(serverHas.sessionResume)(
     'CURATOR-678, 486, kazoo 732: a release or a try without a connection leaves no node',
     async () => {

@@ -7,7 +7,7 @@ import {
   SessionExpiredError,
   type ZkClient,
 } from '../../../client/index.js';
-import { abortable } from '../../../client/sleep.js';
+import { ParentContainers } from '../../../recipes/internals/parent-containers.js';
 import { uniqueId } from '../../../recipes/internals/protected-create.js';
 import { assertSameSession } from '../../../recipes/internals/session-retry.js';
 import { deleteOwn } from './delete-own.js';
@@ -50,6 +50,21 @@ export class RecreatedNode {
   /** Creates the znode, and its missing parents as containers. Resolves to false if it exists already. */
   async create(session: Session, data: Buffer, signal: AbortSignal): Promise<boolean> {
     this.session = session;
+    const containers = new ParentContainers(this.client, this.parent);
+    try {
+      return await this.createIn(session, data, containers, signal);
+    } catch (error) {
+      containers.abandon();
+      throw error;
+    }
+  }
+
+  private async createIn(
+    session: Session,
+    data: Buffer,
+    containers: ParentContainers,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     for (;;) {
       signal.throwIfAborted();
       try {
@@ -65,7 +80,7 @@ export class RecreatedNode {
           this.path ??= this.prefix;
           return false;
         } else if (isCode(error, 'NO_NODE')) {
-          await abortable(this.client.ensureContainers(this.parent), signal);
+          await containers.ensure(signal);
         } else {
           throw error;
         }

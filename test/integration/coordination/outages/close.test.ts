@@ -3,8 +3,8 @@ import { GroupMember, PersistentNode, ZkCache } from 'nestjs-zookeeper/coordinat
 import { expect } from 'vitest';
 import { useClients, useLinks } from '../../../support/clients.js';
 import { untilNothingLeft } from '../../../support/recipe-nodes.js';
-import { useServer } from '../../../support/servers.js';
-import { it } from '../../../support/virtual-time.js';
+import { serverHas, useServer } from '../../../support/servers.js';
+import { currentWorld, it, MOMENTS } from '../../../support/virtual-time.js';
 
 const server = useServer();
 const newLink = useLinks(server);
@@ -42,3 +42,19 @@ it.each([
     await untilNothingLeft(server, client, '/path');
   },
 );
+
+// The server never deletes a container that never had a child.
+it.runIf(serverHas.containers)('close() at any moment leaves no directory', async () => {
+  const client = await connect();
+  for (const moment of MOMENTS) {
+    const opened = [
+      new GroupMember(client, `/close/${moment}/group`, { id: 'a' }),
+      new PersistentNode(client, `/close/${moment}/parent/node`),
+    ];
+    for (const each of opened) each.start();
+    await currentWorld().sleep(moment);
+    await Promise.all(opened.map((each) => each.close()));
+  }
+  await currentWorld().sleep(5 * 60_000);
+  expect(await client.exists('/close')).toBeUndefined();
+});
