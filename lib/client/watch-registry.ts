@@ -149,10 +149,9 @@ export class WatchRegistry {
     const own = this.#persistent.get(path);
     if (own && !(own.recursive && event === 'child')) notify(own, event, path);
     if (event !== 'child') {
-      for (let above = path; above !== '/';) {
-        above = parentOf(above);
-        const serverWatch = this.#persistent.get(above);
-        if (serverWatch?.recursive) notify(serverWatch, event, path);
+      // A walk from parent to parent would take quadratic time if a server sends a long path without a slash.
+      for (const [above, serverWatch] of this.#persistent) {
+        if (serverWatch.recursive && isBelow(path, above)) notify(serverWatch, event, path);
       }
     }
     this.#removePersistent(path);
@@ -202,6 +201,10 @@ export class WatchRegistry {
     this.#persistent.delete(path);
     this.onUnused('any', path);
   }
+}
+
+function isBelow(path: string, above: string): boolean {
+  return path !== above && path.startsWith(above === '/' ? above : `${above}/`);
 }
 
 function notify({ listeners }: ServerWatch, event: WatchEvent, path: string): void {

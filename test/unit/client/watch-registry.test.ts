@@ -54,3 +54,26 @@ test.each([true, false])(
     expect(unused).toEqual(['data /a']);
   },
 );
+
+test('a recursive watch gets the events of all znodes below it, and of no others', () => {
+  const registry = new WatchRegistry(() => {});
+  const seen: string[] = [];
+  for (const path of ['/', '/a']) {
+    const request = registry.requestPersistent(path, true);
+    request.add((event) => seen.push(`${path}: ${event.path}`));
+    request.end();
+  }
+  for (const path of ['/', '/a', '/a/b/c', '/ab']) registry.fire('changed', path);
+  expect(seen.toSorted()).toEqual(['/: /', '/: /a', '/: /a/b/c', '/: /ab', '/a: /a', '/a: /a/b/c']);
+});
+
+test('an event with a long path without a slash does not block the process', () => {
+  const registry = new WatchRegistry(() => {});
+  const request = registry.requestPersistent('/b', true);
+  request.add(() => {});
+  request.end();
+  const before = process.cpuUsage();
+  registry.fire('deleted', 'a'.repeat(200_000));
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(1000);
+});
