@@ -1,6 +1,6 @@
 import { parentOf } from '../../../client/paths.js';
 import type { Session } from '../../../client/index.js';
-import { lastBefore, type QueueNode, queueOf } from '../node-names.js';
+import { inOrder, type QueueNode, queueOf } from '../node-names.js';
 import {
   type HeldNode,
   heldNodesOf,
@@ -39,16 +39,19 @@ export async function findCycle(
   // The wait is over, or about to be, or its znode is not in the queue yet.
   if (!goal || goal.length === 0 || wait.waiter.over) return undefined;
   for (const node of goal) if (found.has(node)) return cycleFrom(node, found);
+  const ends = new Set(goal);
   // The loop also visits what it adds.
   for (const [node, { session }] of found) {
     const waiters = await snapshot.behind(session, node);
     const claims = await Promise.all(waiters.map((waiter) => snapshot.claimsOf(session, waiter)));
+    let end: string | undefined;
     for (const claim of claims.flat()) {
       if (found.has(claim.node)) continue;
       const behind = claim.behind ?? node;
       found.set(claim.node, { claim: { ...claim, behind }, session });
+      if (ends.has(claim.node)) end ??= claim.node;
     }
-    for (const end of goal) if (found.has(end)) return cycleFrom(end, found);
+    if (end) return cycleFrom(end, found);
   }
   return undefined;
 }
@@ -76,61 +79,83 @@ const MARKERS = ['lock-', READ, WRITE];
 /** The most requests of one snapshot. A cycle beyond them is not found. */
 const MAX_READS = 256;
 
+/** A queue in its order. */
+interface OrderedQueue {
+  /** The paths of its znodes. */
+  readonly paths: readonly string[];
+  readonly indexes: ReadonlyMap<string, number>;
+  /** For each znode, the index of the last znode that must be deleted before it is granted; -1 if there is none. */
+  readonly last: readonly number[];
+}
+
+const NO_QUEUE: OrderedQueue = { paths: [], indexes: new Map(), last: [] };
+
 /** The queues and claims of the ensemble at about one time. Nothing is read twice. */
 export class Snapshot {
-  private readonly queues = new Map<string, Promise<readonly QueueNode[]>>();
+  private readonly queues = new Map<string, Promise<OrderedQueue>>();
   private readonly claims = new Map<string, Promise<readonly Claim[]>>();
   private reads = 0;
 
   /** Returns the znodes that must be deleted before `node` holds its lock; none if it is not in its queue. */
-  async ahead(session: Session, node: string): Promise<string[]> {
-    const parent = parentOf(node);
-    const queue = await this.queue(session, parent);
-    const own = queue.find(({ name }) => `${parent}/${name}` === node);
-    return own ? blockersOf(queue, own).map(({ name }) => `${parent}/${name}`) : [];
+  async ahead(session: Session, node: string): Promise<readonly string[]> {
+    const { paths, indexes, last } = await this.queue(session, parentOf(node));
+    const index = indexes.get(node);
+    return index === undefined ? [] : paths.slice(0, last[index]! + 1);
   }
 
-  /** Returns the znodes that wait until `node` is deleted. */
-  async behind(session: Session, node: string): Promise<string[]> {
-    const parent = parentOf(node);
-    const queue = await this.queue(session, parent);
-    return queue
-      .filter((other) => blockersOf(queue, other).some(({ name }) => `${parent}/${name}` === node))
-      .map(({ name }) => `${parent}/${name}`);
+  /** Returns the first znodes that wait until `node` is deleted: as many as a snapshot could read. */
+  async behind(session: Session, node: string): Promise<readonly string[]> {
+    const { paths, indexes, last } = await this.queue(session, parentOf(node));
+    const waiters: string[] = [];
+    const index = indexes.get(node) ?? paths.length;
+    for (let other = index + 1; other < paths.length && waiters.length < MAX_READS; other++) {
+      if (last[other]! >= index) waiters.push(paths[other]!);
+    }
+    return waiters;
   }
 
   /** Returns the claims of a znode that waits. */
   claimsOf(session: Session, node: string): Promise<readonly Claim[]> {
-    return this.once(this.claims, `${session.id}${node}`, async () =>
+    return this.once(this.claims, `${session.id}${node}`, [], async () =>
       claimsIn((await session.get(node)).data),
     );
   }
 
-  private queue(session: Session, parent: string): Promise<readonly QueueNode[]> {
-    return this.once(this.queues, `${session.id}${parent}`, async () => {
+  private queue(session: Session, parent: string): Promise<OrderedQueue> {
+    return this.once(this.queues, `${session.id}${parent}`, NO_QUEUE, async () => {
       const { children } = await session.children(parent);
-      return queueOf({ parent, markers: MARKERS }, children);
+      return orderedQueue(parent, queueOf({ parent, markers: MARKERS }, children));
     });
   }
 
   private once<T>(
-    known: Map<string, Promise<readonly T[]>>,
+    known: Map<string, Promise<T>>,
     key: string,
-    read: () => Promise<readonly T[]>,
-  ): Promise<readonly T[]> {
+    none: T,
+    read: () => Promise<T>,
+  ): Promise<T> {
     let found = known.get(key);
     if (!found) {
       // What cannot be read is not in a cycle. The next round reads it again.
-      found = ++this.reads > MAX_READS ? Promise.resolve([]) : read().catch(() => []);
+      found = ++this.reads > MAX_READS ? Promise.resolve(none) : read().catch(() => none);
       known.set(key, found);
     }
     return found;
   }
 }
 
-/** Returns all znodes that must be deleted, directly or transitively, before `own` is granted. */
-function blockersOf(queue: readonly QueueNode[], own: QueueNode): QueueNode[] {
-  const excluding = own.marker === READ ? queue.filter(({ marker }) => marker === WRITE) : queue;
-  const last = lastBefore(excluding, own);
-  return last ? queue.filter((node) => node === last || node.sequence < last.sequence) : [];
+function orderedQueue(parent: string, queue: readonly QueueNode[]): OrderedQueue {
+  const nodes = inOrder(queue);
+  const paths = nodes.map(({ name }) => `${parent}/${name}`);
+  const last: number[] = [];
+  /** The index of the first znode with the current sequence number, and of the last writer before it. */
+  let [first, writer] = [0, -1];
+  for (const [index, { marker, sequence }] of nodes.entries()) {
+    // A writer and its read znode have the same number, and do not wait for each other.
+    if (sequence > nodes[first]!.sequence) {
+      for (; first < index; first++) if (nodes[first]!.marker === WRITE) writer = first;
+    }
+    last.push(marker === READ ? writer : first - 1);
+  }
+  return { paths, indexes: new Map(paths.map((path, index) => [path, index])), last };
 }
