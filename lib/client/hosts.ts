@@ -37,7 +37,14 @@ export function parseConnectString(text: unknown): { hosts: readonly Host[]; chr
     }
     byLabel.set(host.label.toLowerCase(), host);
   }
-  const chroot = slash < 0 ? '' : checkPath(text.slice(slash).trim(), "connectString's chroot");
+  let chroot = '';
+  try {
+    if (slash >= 0) chroot = checkPath(text.slice(slash).trim(), "connectString's chroot");
+  } catch (error) {
+    // The chroot may be the part behind a slash in a password.
+    if (shown === text) throw error;
+    throw refuse('hosts and an absolute path, without credentials, which auth or sasl takes');
+  }
   return { hosts: [...byLabel.values()], chroot: chroot === '/' ? '' : chroot };
 }
 

@@ -1,4 +1,3 @@
-import { parentOf } from './paths.js';
 import { BadOptionError } from './errors.js';
 import { Listeners } from './listeners.js';
 import type { NodeEvent, WatchKind } from './transport/transport.js';

@@ -32,9 +32,10 @@ export function checkTls(tls: unknown): TlsOptions {
   try {
     return { secureContext: createSecureContext(tls), ...tls };
   } catch (cause) {
-    // A message may end with the value of the passphrase.
-    const why = (cause as Error).message.replace(/ Received .*/s, '');
-    throw new BadOptionError('tls', withheld(tls), `TLS options that Node takes (${why})`);
+    // The message may contain the value of an option.
+    const { code } = cause as NodeJS.ErrnoException;
+    const why = code ? ` (Node refuses them with ${code})` : '';
+    throw new BadOptionError('tls', withheld(tls), `TLS options that Node takes${why}`);
   }
 }
 

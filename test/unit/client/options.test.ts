@@ -171,6 +171,8 @@ describe('the options of a client', () => {
     ['connectString', `shop:s3/${SECRET}//@zk1`],
     ['connectString', [`shop:${SECRET}@zk1`]],
     ['connectString', DIGEST],
+    ['connectString', `shop:22/${SECRET}/@zk1:2181/`],
+    ['connectString', `zk1:2181/shop//${DIGEST}`],
     ['auth', DIGEST],
     ['auth[0]', [DIGEST]],
     ['auth[0].scheme', [{ scheme: DIGEST }]],
@@ -187,6 +189,9 @@ describe('the options of a client', () => {
     ['tls', { key: '-----BEGIN X', passphrase: SECRET }],
     ['tls', { key: KEY, passphrase: SECRET }],
     ['tls', { key: KEY, passphrase: SECRET_NUMBER }],
+    ['tls', { minVersion: SECRET }],
+    ['tls', { maxVersion: SECRET }],
+    ['tls', { secureProtocol: SECRET }],
     ['tls.host', { host: SECRET }],
     ['tls.servername', { servername: { name: SECRET } }],
   ])('the error for %s does not contain the secret (case %#)', (option, value) => {
