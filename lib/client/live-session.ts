@@ -204,7 +204,7 @@ export class LiveSession extends TransactionalSession implements Session {
     } catch (error) {
       return Promise.reject(error);
     }
-    return this.alive ? this.deletes.send(full, this.transport) : Promise.resolve();
+    return this.alive ? this.deletes.send(full, this.currentTransport()) : Promise.resolve();
   }
 
   async sync(path: string): Promise<void> {

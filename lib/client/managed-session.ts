@@ -73,7 +73,8 @@ export abstract class ManagedSession {
     private readonly observer: SessionObserver,
   ) {}
 
-  get credentials(): Credentials | undefined {
+  /** Not a getter, because `util.inspect` with the option `getters` would print the password of the session. */
+  credentials(): Credentials | undefined {
     return this.#credentials;
   }
 
@@ -102,7 +103,8 @@ export abstract class ManagedSession {
     return this.#transport !== undefined;
   }
 
-  protected get transport(): Transport | undefined {
+  /** Not a getter, for the same reason: a transport has the credentials of its session. */
+  protected currentTransport(): Transport | undefined {
     return this.#transport;
   }
 

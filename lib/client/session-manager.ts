@@ -173,7 +173,7 @@ export class SessionManager {
     const outcome = await session?.shutDown(reason, ANSWER_LIMIT);
     // If its server does not reply, another server may close the session.
     if (outcome === 'disconnected' || (outcome === 'unanswered' && this.#hosts.size > 1)) {
-      if (session?.credentials) this.#orphans.push(session.credentials);
+      this.#addOrphan(session);
     }
     await this.#establishing?.catch(() => {});
     this.#closeOrphanSessions();
@@ -260,7 +260,7 @@ export class SessionManager {
       }
     } catch (error) {
       // A server has created the session, but did not reply to its first request.
-      if (session.credentials) this.#orphans.push(session.credentials);
+      this.#addOrphan(session);
       throw error;
     }
   }
@@ -268,7 +268,7 @@ export class SessionManager {
   /** @param timeLeft returns the milliseconds for which it is worth trying */
   #connect(session: LiveSession, signal: AbortSignal, timeLeft: () => number): Promise<void> {
     return this.#connector.connect({
-      credentials: () => session.credentials,
+      credentials: () => session.credentials(),
       listener: session.listener(),
       signal,
       timeLeft,
@@ -280,7 +280,7 @@ export class SessionManager {
     const session: LiveSession = new LiveSession(this.#options, {
       attached: () => {
         this.#session = session;
-        this.#file?.write(session.credentials!);
+        this.#file?.write(session.credentials()!);
         this.connection.apply('attached', session.id);
         this.#closeOrphanSessions();
       },
@@ -289,13 +289,18 @@ export class SessionManager {
         this.#wake();
       },
       ended: (reason, confirmed) => {
-        if (!confirmed && session.credentials) this.#orphans.push(session.credentials);
+        if (!confirmed) this.#addOrphan(session);
         this.connection.apply('lost', session.id, reason);
         this.#wake();
       },
       deleteRefused: this.observer.deleteRefused,
     });
     return session;
+  }
+
+  #addOrphan(session: LiveSession | undefined): void {
+    const credentials = session?.credentials();
+    if (credentials) this.#orphans.push(credentials);
   }
 
   /**

@@ -5,7 +5,7 @@ import { expireSession } from './raw-client.js';
 
 /** Returns the id and password of a session, which the library does not expose. */
 export function credentialsOf(session: Session): Credentials {
-  const { credentials } = session as LiveSession;
+  const credentials = (session as LiveSession).credentials();
   if (!credentials) throw new Error('the session was never attached');
   return credentials;
 }

@@ -58,18 +58,21 @@ export function connectWire(open: Open = openTcp, sasl?: Mechanism): Connect {
 class WireTransport implements Transport {
   readonly promptClose = true;
   readonly #connection: WireConnection;
+  /** Private at run time as well: it has the passwords of the client. */
+  readonly #connectRequest: ConnectRequest;
   #phase: 'handshake' | 'refused' | 'up' | 'over' = 'handshake';
   #response: ConnectResponse | undefined;
   #unauthenticated: number;
 
   constructor(
     stream: ByteStream,
-    private readonly request: ConnectRequest,
+    request: ConnectRequest,
     /** Undefined once the server has authenticated itself, or without SASL. */
     private exchange: Exchange | undefined,
     private readonly resolve: (transport: Transport) => void,
     private readonly reject: (reason: unknown) => void,
   ) {
+    this.#connectRequest = request;
     this.#unauthenticated = request.authInfo.length;
     this.#connection = new WireConnection(stream, {
       connectResponse: (response) => this.#onConnectResponse(response),
@@ -108,7 +111,7 @@ class WireTransport implements Transport {
   }
 
   get server(): string {
-    return this.request.address.label;
+    return this.#connectRequest.address.label;
   }
 
   get timeout(): number {
@@ -240,17 +243,18 @@ class WireTransport implements Transport {
 
   /** Sent before any request of this connection. */
   #sendAuthInfo(): void {
-    for (const userPassword of this.request.authInfo) this.#connection.authenticate(userPassword);
+    for (const userPassword of this.#connectRequest.authInfo)
+      this.#connection.authenticate(userPassword);
   }
 
   #onConnectResponse(response: ConnectResponse): void {
-    const { credentials } = this.request;
+    const { credentials } = this.#connectRequest;
     if (response.timeout <= 0) return this.#break('expired', 'it made no session');
     if (response.protocolVersion !== 0) return this.#break('disconnected', 'it accepts no session');
     if (credentials && response.sessionId !== credentials.id) {
       // ClickHouse Keeper never resumes a session: it granted another one, which is closed.
       this.#phase = 'refused';
-      const error = attachError(this.request, 'expired', 'it granted another session');
+      const error = attachError(this.#connectRequest, 'expired', 'it granted another session');
       return void this.#connection.close().then(() => this.#fail(error));
     }
     if (response.readOnly) return this.#break('disconnected', 'it is read-only');
@@ -265,7 +269,7 @@ class WireTransport implements Transport {
     this.resolve(this);
   }
 
-  readonly #onAbort = (): void => this.#fail(this.request.signal.reason);
+  readonly #onAbort = (): void => this.#fail(this.#connectRequest.signal.reason);
 
   /** Ends the handshake. */
   #fail(error: unknown): void {
@@ -281,21 +285,29 @@ class WireTransport implements Transport {
     this.#enter('over');
     this.#connection.drop();
     if (phase === 'up')
-      this.request.listener.onDown(reason, cause instanceof ProtocolError ? cause : undefined);
+      this.#connectRequest.listener.onDown(
+        reason,
+        cause instanceof ProtocolError ? cause : undefined,
+      );
     else this.reject(this.#connectError(reason, why, cause));
   }
 
   #connectError(reason: DownReason, why: string, cause: Error | undefined): Error {
     if (cause && 'syscall' in cause && cause.syscall === 'connect') {
-      return unreachableError(this.request.address, cause);
+      return unreachableError(this.#connectRequest.address, cause);
     }
     const advice = cause && tlsAdvice(cause);
-    return attachError(this.request, reason, advice ? `${why.trim()}; ${advice}` : why, cause);
+    return attachError(
+      this.#connectRequest,
+      reason,
+      advice ? `${why.trim()}; ${advice}` : why,
+      cause,
+    );
   }
 
   /** Leaves the handshake, or the phase `up`. */
   #enter(phase: 'up' | 'over'): void {
     this.#phase = phase;
-    this.request.signal.removeEventListener('abort', this.#onAbort);
+    this.#connectRequest.signal.removeEventListener('abort', this.#onAbort);
   }
 }

@@ -18,6 +18,7 @@ import { aborted, useClients, useLinks } from '../../support/clients.js';
 import { useChannels } from '../../support/diagnostics-channels.js';
 import { failureOf, nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
+import { credentialsOf } from '../../support/sessions.js';
 import { afterEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
@@ -213,6 +214,15 @@ describe('a password', () => {
     }
     expect(failure).toBeInstanceOf(BadOptionError);
     expect(inspect(failure, { depth: 9 })).not.toContain(SECRET);
+  });
+
+  it('is in no inspection of a session with its getters, and neither is that of the session', async () => {
+    const auth = [{ scheme: 'digest' as const, user: 'shop', password: SECRET }];
+    const client = await connect({ auth, acl: ACL });
+    const session = await client.session();
+    const shown = inspect(session, { depth: 20, getters: true, showHidden: true });
+    expect(shown).not.toContain(SECRET);
+    expect(shown).not.toContain(credentialsOf(session).password);
   });
 
   it('is in no message of the client, whatever fails', async () => {
