@@ -46,6 +46,7 @@ async function holder(key: string) {
   return {
     key,
     reports,
+    release: () => void start(() => Promise.resolve('released')),
     /** Waits for another lock in a call chain that holds none. */
     queue: (other: string) => process.run(() => lock(other).withLock(() => {})),
     /** Acquires another lock inside the first. Resolves with `done`, or the code of the error. */
@@ -98,6 +99,18 @@ describe('a deadlock between processes', () => {
     void two!.cross('a');
     await delay(REPORTED_WITHIN);
     expect([one!.reports.length, two!.reports.length]).toEqual([1, 1]);
+  });
+
+  it('is no reason to refuse a lock that becomes free while the claims are written', async () => {
+    const outcomes = new Set<string>();
+    for (let wait = 590; wait < 610; wait += 0.25) {
+      const [one, two] = await Promise.all([`a${wait}`, `b${wait}`].map(holder));
+      const crossed = one!.cross(two!.key);
+      await delay(wait);
+      two!.release();
+      outcomes.add(await crossed);
+    }
+    expect([...outcomes]).toEqual(['done']);
   });
 
   it('is not reported because of a wait that has timed out, although another caller waits on with its znode', async () => {
