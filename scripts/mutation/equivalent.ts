@@ -15,6 +15,46 @@ export const EQUIVALENT: readonly Equivalent[] = [
     after: '<=',
     why: 'The callers let the event loop run after the end of the slice instead of at its end.',
   },
+  {
+    file: 'lib/recipes/internals/node-watch.ts',
+    code: 'this.watches.delete(watch);',
+    operator: 'dropped statement',
+    before: 'this.watches.delete(watch);',
+    after: ';',
+    why: 'The removal of a watch that has fired does nothing.',
+  },
+  {
+    file: 'lib/recipes/internals/node-watch.ts',
+    code: 'return;',
+    operator: 'dropped statement',
+    before: 'return;',
+    after: ';',
+    why: 'Every `deleted` listener stops the watch.',
+  },
+  {
+    file: 'lib/recipes/internals/node-data.ts',
+    code: 'this.failure = error;',
+    operator: 'dropped statement',
+    before: 'this.failure = error;',
+    after: ';',
+    why: 'The server refuses a later write as well, because the version stays wrong.',
+  },
+  {
+    file: 'lib/recipes/internals/queue.ts',
+    code: 'return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;',
+    operator: 'dropped operand',
+    before: 'children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined',
+    after: '(children.length === 1)',
+    why: 'A shared lock that is free beside others is then granted by waitInQueue(), a little later.',
+  },
+  {
+    file: 'lib/client/live-session.ts',
+    code: "} else if (this.removePending(done)) rejectSoon('create', parent, done);",
+    operator: 'negated condition',
+    before: 'this.removePending(done)',
+    after: '!(this.removePending(done))',
+    why: 'A transport refuses a request only after its end, and then its session has no transport.',
+  },
 ];
 
 export function isEquivalent(mutation: Mutation): boolean {
