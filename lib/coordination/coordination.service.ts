@@ -22,13 +22,11 @@ import {
 } from './recipes/distributed-atomic-long.js';
 import { DistributedBarrier } from './recipes/distributed-barrier.js';
 import { DistributedDoubleBarrier } from './recipes/distributed-double-barrier.js';
-import { DistributedPriorityQueue } from './recipes/distributed-priority-queue.js';
-import { DistributedQueue } from './recipes/distributed-queue.js';
+import { DistributedQueue, type QueueOptions } from './recipes/distributed-queue.js';
 import { GroupMember, type GroupMemberOptions } from './recipes/group-member.js';
 import { JSON_SERIALIZER, type QueueSerializer } from './recipes/internals/queue-items.js';
 import { PersistentNode, type PersistentNodeOptions } from './recipes/persistent-node.js';
 import { PersistentTtlNode, type PersistentTtlNodeOptions } from './recipes/persistent-ttl-node.js';
-import type { QueueOptions } from './recipes/queue-base.js';
 
 /**
  * Returns the token of a connection's {@link CoordinationService}: the class itself for the default connection.
@@ -144,31 +142,13 @@ export class CoordinationService {
    */
   queue<T = unknown>(name: string, options: QueueOptions<T> = {}): DistributedQueue<T> {
     const path = this.pathOf('queues', name);
-    const complete = this.withDefaults(name, options);
-    return this.trackQueue(new DistributedQueue(this.client, path, complete));
-  }
-
-  /** As {@link queue}, for a queue whose puts have priorities. A queue has priorities for all of its users or for none. */
-  priorityQueue<T = unknown>(
-    name: string,
-    options: QueueOptions<T> = {},
-  ): DistributedPriorityQueue<T> {
-    const path = this.pathOf('queues', name);
-    const complete = this.withDefaults(name, options);
-    return this.trackQueue(new DistributedPriorityQueue(this.client, path, complete));
-  }
-
-  private withDefaults<T>(name: string, options: QueueOptions<T>): QueueOptions<T> {
     this.assertRunning();
     const {
       lockPath = this.pathOf('queue-locks', name),
       serializer = JSON_SERIALIZER as QueueSerializer<never>,
       ...rest
     } = this.logErrors(options, `queue ${quotedKey(name)}`);
-    return { ...rest, lockPath, serializer };
-  }
-
-  private trackQueue<T extends Closeable>(queue: T): T {
+    const queue = new DistributedQueue(this.client, path, { ...rest, lockPath, serializer });
     const reference = new WeakRef(queue);
     this.queues.add(reference);
     this.droppedQueues.register(queue, reference);

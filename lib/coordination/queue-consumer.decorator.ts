@@ -19,8 +19,8 @@ export interface QueueConsumerOptions<T = never> extends Omit<
   ConsumeOptions,
   'signal' | 'onError'
 > {
-  /** Whether items with a lower priority number are handled first, see {@link DistributedPriorityQueue}. Default false. */
-  priority?: boolean | undefined;
+  /** Whether items with a lower priority number are handled first; see {@link QueueOptions.prioritized}. Default false. */
+  prioritized?: boolean | undefined;
   /** Converts bytes to items. The first parameter of the method must accept them. Default: JSON. */
   serializer?: QueueSerializer<T> | undefined;
   /** The `name` of the ZkModule connection; default: the connection without a name. */
@@ -30,7 +30,7 @@ export interface QueueConsumerOptions<T = never> extends Omit<
 const { signal: _, onError: __, ...consumeRules } = CONSUME_RULES;
 const RULES: Rules<QueueConsumerOptions> = {
   ...consumeRules,
-  priority: BOOLEAN,
+  prioritized: BOOLEAN,
   ...uncheckedRules('serializer', 'connection'),
 };
 
@@ -57,13 +57,10 @@ export function QueueConsumer<T = never>(queue: string, options: QueueConsumerOp
     INFO,
     options,
     RULES,
-    (label, { priority = false, serializer, ...consume }) => {
+    (label, { prioritized, serializer, ...consume }) => {
       checkKey(queue, `queue of ${label}`);
       return ({ coordination }, call) => {
-        const opened = priority
-          ? coordination.priorityQueue<T>(queue, { serializer })
-          : coordination.queue<T>(queue, { serializer });
-        opened.consume(call, consume);
+        coordination.queue<T>(queue, { prioritized, serializer }).consume(call, consume);
       };
     },
   );

@@ -13,8 +13,6 @@ import type { JobContext, Program, Workload } from './workload.js';
  */
 
 type DistributedQueue = import('nestjs-zookeeper/coordination/recipes').DistributedQueue<string>;
-type DistributedPriorityQueue =
-  import('nestjs-zookeeper/coordination/recipes').DistributedPriorityQueue<string>;
 type QueueItemContext = import('nestjs-zookeeper/coordination/recipes').QueueItemContext;
 type World = import('nestjs-zookeeper/testing').World;
 
@@ -205,7 +203,9 @@ async function startQueue(items: Items, context: JobContext): Promise<Program> {
   const maxItems = random.pick([10, Infinity]);
   const { fifo, byPriority, consume, program } = await connectQueues(items, context, maxItems);
   const put = (ids: readonly string[]) =>
-    random.chance(0.5) ? fifo.putMulti(ids) : byPriority.putMulti(ids, random.whole(-2, 2));
+    random.chance(0.5)
+      ? fifo.putMulti(ids)
+      : byPriority.putMulti(ids, { priority: random.whole(-2, 2) });
   const consumers = random.pick([[fifo], [byPriority], [fifo, byPriority]]);
   for (const queue of consumers) consume(queue, random.whole(1, MAX_CONCURRENCY));
   program.finished = items.produce(put, context);
@@ -214,14 +214,14 @@ async function startQueue(items: Items, context: JobContext): Promise<Program> {
 
 /** Connects a process to the queue, as one of each kind. Both share the znodes, as they can with Curator. */
 export async function connectQueues(items: Items, context: JobContext, maxItems: number) {
-  const { DistributedPriorityQueue, DistributedQueue, JSON_SERIALIZER } =
-    context.library.coordination;
+  const { DistributedQueue, JSON_SERIALIZER } = context.library.coordination;
   const client = await connect(context);
   const options = { serializer: JSON_SERIALIZER as never, maxItems };
   const fifo: DistributedQueue = new DistributedQueue(client, PATH, options);
-  const byPriority: DistributedPriorityQueue = new DistributedPriorityQueue(client, PATH, options);
+  const prioritized = { ...options, prioritized: true };
+  const byPriority: DistributedQueue = new DistributedQueue(client, PATH, prioritized);
   const consume = (
-    queue: DistributedQueue | DistributedPriorityQueue,
+    queue: DistributedQueue,
     concurrency: number,
     optionsOf: () => HandlerOptions = () => ({}),
   ) => {

@@ -15,7 +15,7 @@ afterEach(() => vi.restoreAllMocks());
 const { LeaderLatch, LeaderSelector, MultiLock, Mutex, NonReentrantMutex } = recipes;
 const { ReadWriteLock, Semaphore, SharedCount } = recipes;
 const { DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier } = coordination;
-const { DistributedPriorityQueue, DistributedQueue, GroupMember, Partitioner } = coordination;
+const { DistributedQueue, GroupMember, Partitioner } = coordination;
 const { PersistentNode, PersistentTtlNode } = coordination;
 
 const ACL = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
@@ -118,14 +118,6 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
       await queue.close();
     },
     ...['/queue-', '-locks', '-locks/queue-'],
-  ],
-  DistributedPriorityQueue: [
-    async (client, path) => {
-      const queue = new DistributedPriorityQueue(client, path);
-      await queue.put(Buffer.from('x'), 1);
-      await queue.close();
-    },
-    '/queue-',
   ],
   GroupMember: [
     (client, path) => startedAndClosed(new GroupMember(client, path, { id: 'a' }), client, path),

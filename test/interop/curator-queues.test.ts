@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 import {
-  DistributedPriorityQueue,
   DistributedQueue,
   type QueueSerializer,
   type ZkClient,
@@ -73,15 +72,15 @@ describe('a queue beside Apache Curator', () => {
   });
 
   it('has the same priorities on both sides', async () => {
-    const queue = new DistributedPriorityQueue(client, path, { serializer: WORDS });
+    const queue = new DistributedQueue(client, path, { serializer: WORDS, prioritized: true });
     const putAll = async () => {
       await put('put-priority', 5, 'java-5');
-      await queue.put('ours-5', 5);
-      await queue.put('ours-2', 2);
+      await queue.put('ours-5', { priority: 5 });
+      await queue.put('ours-2', { priority: 2 });
       await put('put-priority', -1, 'java--1');
-      await queue.put('ours--7', -7);
+      await queue.put('ours--7', { priority: -7 });
       await put('put-priority', 2 ** 31 - 1, 'java-max');
-      await queue.put('ours-min', -(2 ** 31));
+      await queue.put('ours-min', { priority: -(2 ** 31) });
     };
     const order = ['ours-min', 'ours--7', 'java--1', 'ours-2', 'java-5', 'ours-5', 'java-max'];
     await putAll();
@@ -100,7 +99,10 @@ describe('a queue beside Apache Curator', () => {
     'passes each item to one consumer while both sides put and consume (%s)',
     async (kind) => {
       const queue = open();
-      const byPriority = new DistributedPriorityQueue(client, path, { serializer: WORDS });
+      const byPriority = new DistributedQueue(client, path, {
+        serializer: WORDS,
+        prioritized: true,
+      });
       const handled: string[] = [];
       const errors: Error[] = [];
       await consume(kind, 2);
@@ -113,7 +115,7 @@ describe('a queue beside Apache Curator', () => {
         { concurrency: 2, onError: (error) => void errors.push(error) },
       );
       const putOurs = async (item: string, index: number) =>
-        kind === 'plain' ? queue.put(item) : byPriority.put(item, index % 3);
+        kind === 'plain' ? queue.put(item) : byPriority.put(item, { priority: index % 3 });
       await Promise.all([
         ...words('ours').map(putOurs),
         kind === 'plain' ? put('put', ...words('java')) : put('put-priority', 1, ...words('java')),

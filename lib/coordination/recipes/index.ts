@@ -52,12 +52,10 @@ export type { PartitionerOptions } from './partitioner-options.js';
 export { type BarrierOptions, DistributedBarrier } from './distributed-barrier.js';
 export { DistributedDoubleBarrier } from './distributed-double-barrier.js';
 export type { WaitOptions } from './internals/wait-limit.js';
-export { DistributedPriorityQueue } from './distributed-priority-queue.js';
-export { DistributedQueue } from './distributed-queue.js';
+export { DistributedQueue, type PutOptions, type QueueOptions } from './distributed-queue.js';
 export { JSON_SERIALIZER, type QueueSerializer } from './internals/queue-items.js';
 export { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
 export { PersistentTtlNode, type PersistentTtlNodeOptions } from './persistent-ttl-node.js';
-export type { QueueOptions } from './queue-base.js';
 export type {
   ConsumeOptions,
   ConsumerHandle,

@@ -133,7 +133,6 @@ describe('the methods of CoordinationService', () => {
     await service.closeAll();
     for (const open of [
       () => service.queue('q'),
-      () => service.priorityQueue('q'),
       () => service.members('a'),
       () => service.cache('a'),
       () => service.persistentNode('a'),

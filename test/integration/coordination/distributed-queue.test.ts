@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type ConsumeOptions,
-  DistributedPriorityQueue,
   DistributedQueue,
   JSON_SERIALIZER,
   type QueueHandler,
@@ -40,13 +39,6 @@ afterEach(async () => {
 function open<T = string>(options: QueueOptions<T> = {}, of = client) {
   const serializer = JSON_SERIALIZER as QueueOptions<T>['serializer'];
   const queue = new DistributedQueue<T>(of, path, { serializer, ...options });
-  opened.push(queue);
-  return queue;
-}
-
-function openPriorityQueue() {
-  const serializer = JSON_SERIALIZER;
-  const queue = new DistributedPriorityQueue<unknown>(client, path, { serializer });
   opened.push(queue);
   return queue;
 }
@@ -125,12 +117,12 @@ describe('a distributed queue', () => {
   });
 });
 
-describe('a priority queue', () => {
+describe('a queue with priorities', () => {
   it('passes items with a lower number first, and equal ones in order', async () => {
-    const queue = openPriorityQueue();
+    const queue = open<unknown>({ prioritized: true });
     const priorities = [7, -1, 0, 2 ** 31 - 1, 7, -(2 ** 31)];
     for (const [index, priority] of priorities.entries()) {
-      await queue.put({ priority, index }, priority);
+      await queue.put({ priority, index }, { priority });
     }
     const { handled } = collect(queue);
     await eventually(() =>
@@ -146,10 +138,10 @@ describe('a priority queue', () => {
   });
 
   it('passes an urgent item before the items that were listed already', async () => {
-    const queue = openPriorityQueue();
-    for (const item of ['first', 'second', 'third']) await queue.put(item, 5);
+    const queue = open<unknown>({ prioritized: true });
+    for (const item of ['first', 'second', 'third']) await queue.put(item, { priority: 5 });
     const { handled } = collect(queue, {}, async (item) => {
-      if (item === 'first') await queue.put('urgent', 1);
+      if (item === 'first') await queue.put('urgent', { priority: 1 });
     });
     await eventually(() => expect(handled).toEqual(['first', 'urgent', 'second', 'third']));
   });
@@ -538,6 +530,7 @@ it('the options of a queue are checked', async () => {
     ['lockPath', make({ lockPath: `${path}/a/b` })],
     ['maxItems', make({ maxItems: 0 })],
     ['maxItem', make({ maxItem: 1 })],
+    ['prioritized', make({ prioritized: 1 })],
     ['serializer', make({ serializer: 1 })],
     ['concurrency', consume({ concurrency: 0 })],
     ['errorMode', consume({ errorMode: 'REQUEUE' })],
@@ -550,7 +543,7 @@ it('the options of a queue are checked', async () => {
   for (const [option, call] of bad) {
     expect(call, option).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option }));
   }
-  const priority = new DistributedPriorityQueue(client, path);
+  const prioritized = new DistributedQueue(client, path, { prioritized: true });
   const serialize = () => Promise.reject(new Error('late')) as never;
   const asynchronous = open({ serializer: { serialize, deserialize: String } });
   const holes: Buffer[] = [];
@@ -562,8 +555,9 @@ it('the options of a queue are checked', async () => {
     ['item', queue.putMulti(holes)],
     ['items', queue.putMulti([Buffer.alloc(600_000), Buffer.alloc(600_000)])],
     ['wait', queue.put(Buffer.alloc(1), { wait: -1 })],
-    ['priority', priority.put(Buffer.alloc(1), 0.5)],
-    ['priority', priority.put(Buffer.alloc(1), 2 ** 31)],
+    ['priority', prioritized.put(Buffer.alloc(1), { priority: 0.5 })],
+    ['priority', prioritized.put(Buffer.alloc(1), { priority: 2 ** 31 })],
+    ['priority', queue.put(Buffer.alloc(1), { priority: 1 })],
     ...[undefined, 1n, Number.NaN].map((item): [string, Promise<unknown>] => [
       'item',
       open<unknown>().put(item),

@@ -33,7 +33,7 @@ class Mails {
     this.sent.push({ ...mail, attempt });
   }
 
-  @QueueConsumer('alarms', { priority: true })
+  @QueueConsumer('alarms', { prioritized: true })
   alarm(level: number): void {
     this.urgent.push(level);
   }
@@ -71,10 +71,10 @@ describe('@QueueConsumer', () => {
     ]);
   });
 
-  it('handles items with a lower number first, with the option priority', async () => {
+  it('handles items with a lower number first, with the option prioritized', async () => {
     const { service } = await start();
-    const queue = service.priorityQueue<number>('alarms');
-    for (const level of [3, 1, 2]) await queue.put(level, level);
+    const queue = service.queue<number>('alarms', { prioritized: true });
+    for (const level of [3, 1, 2]) await queue.put(level, { priority: level });
     const { urgent } = (await start(Mails)).get(Mails);
     await eventually(() => expect(urgent).toEqual([1, 2, 3]));
   });
@@ -121,6 +121,6 @@ describe('@QueueConsumer', () => {
     expect(decorate('')).toThrow('queue of @QueueConsumer on Wrong.send must be');
     expect(decorate('a', { concurrency: 0 })).toThrow('concurrency must be');
     expect(decorate('a', { onError: () => {} })).toThrow('unknown option onError');
-    expect(decorate('a', { priority: 1 })).toThrow('priority must be true or false');
+    expect(decorate('a', { prioritized: 1 })).toThrow('prioritized must be true or false');
   });
 });
