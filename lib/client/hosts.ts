@@ -4,7 +4,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP, isIPv6 } from 'node:net';
 import { BadOptionError, ConnectionError, errorCode } from './errors.js';
 import type { Address } from './transport/transport.js';
-import { checkPath, withoutPassword } from './validation.js';
+import { checkPath, isRecord, withheld, withoutPassword } from './validation.js';
 
 /** A host of the connect string, whose name is not resolved yet. */
 export type Host = Omit<Address, 'ip'>;
@@ -21,7 +21,7 @@ const SCHEME = /(?:^|,)\s*[a-z][a-z0-9+.-]*:\/\//i;
  * @throws BadOptionError
  */
 export function parseConnectString(text: unknown): { hosts: readonly Host[]; chroot: string } {
-  const shown = withoutPassword(text);
+  const shown = isRecord(text) ? withheld(text) : withoutPassword(text);
   const refuse = (expected: string) => new BadOptionError('connectString', shown, expected);
   if (typeof text !== 'string' || text.trim() === '') {
     throw refuse("hosts as in 'zk1:2181,zk2:2181/chroot'");

@@ -2,7 +2,7 @@ import { quotedKey, ShuttingDownError } from '../client/errors.js';
 import { ABORT_SIGNAL } from '../client/option-rules.js';
 import { checkValue } from '../client/validation.js';
 import type { Entry, Lease, Lock, MultiLease } from '../recipes/index.js';
-import { FifoSet } from '../recipes/internals/fifo-set.js';
+import { FifoSet } from '../client/fifo-set.js';
 import { grantOf } from '../recipes/internals/grant.js';
 import { returnController, takeController } from '../recipes/internals/waiter.js';
 

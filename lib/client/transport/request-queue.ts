@@ -81,7 +81,7 @@ export class RequestQueue {
   /** Takes what may be sent with one more group. */
   #takeGroup(frames: Frame[], maxGroups: number): void {
     const waiting = this.#waiting;
-    const left: WireRequest[] = [];
+    let left: WireRequest[] = [];
     /** The paths of the requests that are left. No later request about them may be sent. */
     const leftPaths = new Set<string>();
     let group = new Group();
@@ -140,7 +140,7 @@ export class RequestQueue {
       if (take(request)) continue;
       left.push(request);
       if (left.length === MAX_SEARCHED) {
-        left.push(...waiting.slice(index + 1));
+        left = left.concat(waiting.slice(index + 1));
         break;
       }
       const { path, paths = path === undefined ? [] : [path, parentOf(path)] } = request;

@@ -1,3 +1,4 @@
+import { FifoSet } from '../fifo-set.js';
 import { setImmediate } from 'node:timers';
 import {
   AuthPacket,
@@ -79,7 +80,7 @@ export class WireConnection {
   readonly #writer = new Writer();
   readonly #queue = new RequestQueue();
   /** What was sent and has no reply, in its order. */
-  #pending: Pending[] = [];
+  readonly #pending = new FifoSet<Pending>();
   /** The shortest time from a request to its reply, milliseconds. */
   #roundTrip: number | undefined;
   #xid = 0;
@@ -199,7 +200,7 @@ export class WireConnection {
       sent.write(to);
     }
     to.endFrame(frame);
-    this.#pending.push({ xid, sent, dependsOn, sentAt: performance.now() });
+    this.#pending.add({ xid, sent, dependsOn, sentAt: performance.now() });
   }
 
   #onData(chunk: Buffer): void {
@@ -231,32 +232,33 @@ export class WireConnection {
     }
     if (xid === Xid.auth) return this.events.authenticated(code);
 
-    const next = this.#pending[0];
+    const next = this.#pending.first;
     if (next?.xid !== xid) {
       throw new ProtocolError(`a reply to request ${xid} instead of ${next?.xid ?? 'none'}`);
     }
     const roundTrip = performance.now() - next.sentAt;
     this.#roundTrip = Math.min(this.#roundTrip ?? roundTrip, roundTrip);
     const { sent } = next;
-    if (next.isRepeated) this.#pending.shift();
-    else if (sent instanceof Group) this.#onGroupReply(sent, code, from);
-    else this.#onReply(sent, code, from);
+    if (next.isRepeated) this.#pending.delete(next);
+    else if (sent instanceof Group) this.#onGroupReply(next, sent, code, from);
+    else this.#onReply(next, sent, code, from);
   }
 
-  #onReply({ type, path, read, reply }: WireRequest, code: number, from: Reader): void {
+  #onReply(pending: Pending, sent: WireRequest, code: number, from: Reader): void {
+    const { type, path, read, reply } = sent;
     // Read before the request leaves the queue: if the reply is malformed, the request fails together
     // with the connection.
     const result = code === ErrorCode.ok ? read?.(from) : undefined;
-    this.#pending.shift();
+    this.#pending.delete(pending);
     if (path !== undefined && (type === OpCode.create || type === OpCode.createContainer)) {
       this.#queue.recordCreate(type, path, code);
     }
     reply(code, result);
   }
 
-  #onGroupReply(group: Group, code: number, from: Reader): void {
+  #onGroupReply(pending: Pending, group: Group, code: number, from: Reader): void {
     const outcome = code === ErrorCode.ok && readMulti(group.requests, from);
-    this.#pending.shift();
+    this.#pending.delete(pending);
     this.#queue.ended(group);
     if (!this.#queue.isEmpty) this.#flushSoon();
     if (outcome && 'results' in outcome) {
@@ -284,10 +286,10 @@ export class WireConnection {
   }
 
   #failPending(): void {
-    const sent = this.#pending.filter(({ isRepeated }) => !isRepeated);
+    const sent = [...this.#pending].filter(({ isRepeated }) => !isRepeated);
     const unanswered = sent.flatMap(({ sent }) => (sent instanceof Group ? sent.requests : sent));
     const requests = [...unanswered, ...this.#queue.takeAll()];
-    this.#pending = [];
+    this.#pending.clear();
     for (const { reply } of requests) reply(ErrorCode.connectionLoss, undefined);
   }
 }

@@ -212,9 +212,8 @@ export class GroupMember {
     // From here on, each change ends the wait below.
     const next = new Promise<void>((resolve) => (this.wake = resolve));
     if (this.written !== this.data) await this.write(session, signal);
-    for (const name of this.known.keys()) {
-      if (!children.includes(name)) this.forget(name);
-    }
+    const present = new Set(children);
+    for (const name of this.known.keys()) if (!present.has(name)) this.forget(name);
     const unread = children.filter((name) => this.known.get(name)?.outdated ?? true);
     await Promise.all(unread.map((name) => this.read(session, name, signal)));
     this.reporter.reset();

@@ -9,10 +9,11 @@ export interface Assignment {
   readonly owners: readonly number[];
 }
 
-/** Returns the partitions that are assigned to a member. */
-export function partitionsOf({ members, owners }: Assignment, member: string): number[] {
-  const position = members.indexOf(member);
-  return owners.flatMap((owner, partition) => (owner === position ? [partition] : []));
+/** Returns the partitions that are assigned to each member. */
+export function partitionsByMember({ members, owners }: Assignment): Map<string, number[]> {
+  const byPosition = members.map((): number[] => []);
+  for (const [partition, owner] of owners.entries()) byPosition[owner]?.push(partition);
+  return new Map(members.map((member, position) => [member, byPosition[position]!]));
 }
 
 /**
@@ -28,7 +29,8 @@ export function rebalance(
   members: readonly string[],
   previous: Assignment | undefined,
 ): Assignment {
-  const kept = members.map((member) => (previous ? partitionsOf(previous, member) : []));
+  const assigned = previous && partitionsByMember(previous);
+  const kept = members.map((member) => assigned?.get(member) ?? []);
   const byCount = members.map((_, position) => position);
   byCount.sort((a, b) => kept[b]!.length - kept[a]!.length || a - b);
   const larger = partitions % members.length;

@@ -13,7 +13,7 @@ import {
   decodeAssignment,
   decodeCount,
   encodeAssignment,
-  partitionsOf,
+  partitionsByMember,
 } from './partition-assignment.js';
 
 /** The members of a group and their assignment, with watches on both. */
@@ -72,8 +72,8 @@ export class PartitionGroup {
   /** Reads the members, and the partitions that are assigned to each of them. */
   async assignment(): Promise<ReadonlyMap<string, readonly number[]>> {
     const { assignment, members } = await this.read();
-    const indexes = (member: string) => (assignment ? partitionsOf(assignment, member) : []);
-    return new Map(members.map((member) => [member, indexes(member)]));
+    const assigned = assignment && partitionsByMember(assignment);
+    return new Map(members.map((member) => [member, assigned?.get(member) ?? []]));
   }
 
   async watch(session: Session, signal: AbortSignal): Promise<GroupView> {

@@ -12,7 +12,7 @@ import {
   type Assignment,
   encodeCount,
   hasMembers,
-  partitionsOf,
+  partitionsByMember,
   rebalance,
 } from './partition-assignment.js';
 import { type GroupView, PartitionGroup } from './partition-group.js';
@@ -207,7 +207,8 @@ export class Partitioner {
     signal.throwIfAborted();
     // The container may still have the assignment of former members with another number of partitions.
     const previous = assignment?.owners.length === this.partitions ? assignment : undefined;
-    this.assign(previous ? partitionsOf(previous, this.id) : [], 'is assigned to another member');
+    const own = previous && partitionsByMember(previous).get(this.id);
+    this.assign(own ?? [], 'is assigned to another member');
     this.reporter.reset();
     const since = hasMembers(previous, members) ? undefined : (changedAt ?? performance.now());
     const isWriter = since !== undefined && members[0] === this.id;

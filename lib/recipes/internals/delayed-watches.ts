@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 // One timer serves the whole process: with a fake timer of a test, no later lock would be watched.
 import { setTimeout } from 'node:timers';
 import { detached } from '../../client/listeners.js';
-import { FifoSet } from './fifo-set.js';
+import { FifoSet } from '../../client/fifo-set.js';
 
 /** An Ownership. */
 interface DelayedWatch {

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers';
 import type { ZkClient } from '../../client/index.js';
 import type { GrantKind, Recipe } from '../types.js';
 import { ContenderWatch } from './contender-watch.js';
-import type { FifoSet } from './fifo-set.js';
+import type { FifoSet } from '../../client/fifo-set.js';
 import type { Grant } from './grant.js';
 import { HandoverBudget } from './handover-budget.js';
 import { NodeData } from './node-data.js';

@@ -2,7 +2,7 @@ import type { Session, ZkClient } from '../../client/index.js';
 import { currentChain, runDetached } from './call-chain.js';
 import { reportDeadHolder } from './dead-holder.js';
 import { watchForDeadlock } from './deadlock/detector.js';
-import { FifoSet } from './fifo-set.js';
+import { FifoSet } from '../../client/fifo-set.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
 import type { NodeData } from './node-data.js';

@@ -4,7 +4,7 @@ import { ProcessState } from '../../client/process-state.js';
 import { runWrite } from '../../client/zk-client.js';
 import { LeaseLostError, LockRevokedError } from '../errors.js';
 import type { GrantKind, Recipe } from '../types.js';
-import { FifoSet } from './fifo-set.js';
+import { FifoSet } from '../../client/fifo-set.js';
 import { DelayedWatches } from './delayed-watches.js';
 import { Grant, RESOLVED } from './grant.js';
 import { NodeWatch } from './node-watch.js';

@@ -5,9 +5,12 @@ import {
   type Assignment,
   decodeAssignment,
   encodeAssignment,
-  partitionsOf,
+  partitionsByMember,
   rebalance,
 } from '../../../lib/coordination/recipes/partition-assignment.js';
+
+const partitionsOf = (assignment: Parameters<typeof partitionsByMember>[0], id: string) =>
+  partitionsByMember(assignment).get(id) ?? [];
 
 const members = fc
   .uniqueArray(fc.constantFrom(...'abcdefgh'), { minLength: 1 })

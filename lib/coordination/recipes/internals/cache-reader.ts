@@ -25,6 +25,11 @@ const MAX_READS = 128;
 const DATA = 1;
 const CHILDREN = 2;
 
+/** A failed read of a znode. */
+interface Failure {
+  readonly makesStale: boolean;
+}
+
 interface ReaderObserver {
   /** No znode is left to read, and none is being read. */
   settled(): void;
@@ -49,7 +54,9 @@ export class CacheReader {
   /** The znodes being read, and the parts that became dirty since. */
   private readonly reading = new Map<string, number>();
   /** The znodes whose last read failed, and whether the server refused it. */
-  private readonly failing = new Map<string, { readonly isRefused: boolean }>();
+  private readonly failing = new Map<string, Failure>();
+  /** The number of those that make the copy stale. */
+  private staleFailures = 0;
   /** The session to read in; undefined while it is not known. */
   private session: Session | undefined;
   private connecting = false;
@@ -85,10 +92,7 @@ export class CacheReader {
    * the start does not count: the copy leaves it out.
    */
   get isStale(): boolean {
-    const { root, copy } = this;
-    return [...this.failing].some(
-      ([path, { isRefused }]) => !isRefused || path === root || copy.get(path) !== undefined,
-    );
+    return this.staleFailures > 0;
   }
 
   /** Removes all watches. To be called after the signal has aborted. Resolves when no read is pending. */
@@ -173,7 +177,7 @@ export class CacheReader {
   private async read(session: Session, path: string, parts: number): Promise<void> {
     try {
       await this.readParts(session, path, parts);
-      this.failing.delete(path);
+      this.setFailure(path, undefined);
     } catch (error) {
       if (this.closing.aborted) {
         // Nobody needs the result.
@@ -193,15 +197,24 @@ export class CacheReader {
 
   /** Keeps the copy of the znode, and invalidates it again after a pause. */
   private onFailure(error: Error, path: string): void {
-    const failure = { isRefused: error instanceof NotAuthorizedError };
-    this.failing.set(path, failure);
+    const isRefused = error instanceof NotAuthorizedError;
+    const isLeftOut = path !== this.root && this.copy.get(path) === undefined;
+    const failure = { makesStale: !(isRefused && isLeftOut) };
+    this.setFailure(path, failure);
     this.observer.failed(error, path);
-    const pause = failure.isRefused ? RETRY_REFUSED_AFTER : RETRY_AFTER;
+    const pause = isRefused ? RETRY_REFUSED_AFTER : RETRY_AFTER;
     const retry = () => {
       if (this.failing.get(path) === failure) this.invalidate(path, DATA | CHILDREN);
     };
     // It rejects only by the signal, after which nothing is read.
     void sleep(pause, { signals: [this.closing] }).then(retry, () => {});
+  }
+
+  private setFailure(path: string, failure: Failure | undefined): void {
+    if (this.failing.get(path)?.makesStale) this.staleFailures--;
+    if (failure?.makesStale) this.staleFailures++;
+    if (failure) this.failing.set(path, failure);
+    else this.failing.delete(path);
   }
 
   private checkIdle(): void {

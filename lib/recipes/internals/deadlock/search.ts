@@ -42,6 +42,7 @@ export async function findCycle(
   const ends = new Set(goal);
   // The loop also visits what it adds.
   for (const [node, { session }] of found) {
+    if (found.size > MAX_HELD) return undefined;
     const waiters = await snapshot.behind(session, node);
     const claims = await Promise.all(waiters.map((waiter) => snapshot.claimsOf(session, waiter)));
     let end: string | undefined;
@@ -76,8 +77,13 @@ const READ = '__READ__';
 const WRITE = '__WRIT__';
 const MARKERS = ['lock-', READ, WRITE];
 
-/** The most requests of one snapshot. A cycle beyond them is not found. */
+// A cycle beyond these limits is not found.
+/** The most requests of one snapshot. */
 const MAX_READS = 256;
+/** The most znodes that one search finds to be held. */
+const MAX_HELD = 1024;
+/** The most znodes of a queue. */
+const MAX_QUEUE = 10_000;
 
 /** A queue in its order. */
 interface OrderedQueue {
@@ -124,6 +130,7 @@ export class Snapshot {
   private queue(session: Session, parent: string): Promise<OrderedQueue> {
     return this.once(this.queues, `${session.id}${parent}`, NO_QUEUE, async () => {
       const { children } = await session.children(parent);
+      if (children.length > MAX_QUEUE) return NO_QUEUE;
       return orderedQueue(parent, queueOf({ parent, markers: MARKERS }, children));
     });
   }

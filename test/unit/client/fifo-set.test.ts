@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FifoSet } from '../../../lib/recipes/internals/fifo-set.js';
+import { FifoSet } from '../../../lib/client/fifo-set.js';
 
 interface Member {
   readonly name: number;
