@@ -187,7 +187,7 @@ describe('transactions and other requests of one turn', () => {
     expect((await client.children(root)).children.toSorted()).toEqual(['1', '2', 'known']);
   });
 
-  it('come after a change of the same znode, also if a change that was sent with it fails', async () => {
+  it('and changes come after a change of the same znode, also if a change that was sent with it fails', async () => {
     const client = await connect();
     const root = await parent(client, 'after');
     const other = await parent(client, 'failing');
@@ -198,6 +198,12 @@ describe('transactions and other requests of one turn', () => {
       client.delete(`${other}/none`),
     ]);
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+    const later = await Promise.allSettled([
+      client.delete(`${root}/1`),
+      client.set(`${root}/1`, 'too late'),
+      client.delete(`${other}/none`),
+    ]);
+    expect(later.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected']);
   });
 
   it('a failed transaction does not affect the other transactions of one turn', async () => {
