@@ -49,3 +49,25 @@ export function milliseconds(min = 1): Rule {
     (value: number) => Number.isFinite(value) && value >= min && value <= MAX_TIMER,
   );
 }
+
+/** Characters that ZooKeeper refuses in a path: control characters, surrogates, private use, specials. */
+const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
+
+const DOT_PARTS = /\/\.\.?(?:\/|$)/;
+
+/** The absolute path of a znode. */
+export const ZNODE_PATH: Rule = (path) => {
+  if (typeof path !== 'string') return 'an absolute znode path';
+  if (!path.startsWith('/')) return "an absolute znode path, starting with '/'";
+  if (path === '/') return undefined;
+  if (path.endsWith('/')) return 'a znode path without a slash at its end';
+  if (FORBIDDEN_CHARACTER.test(path)) {
+    return 'a znode path of characters that ZooKeeper allows (no control, private use or supplementary ones)';
+  }
+  if (path.includes('//')) return 'a znode path without empty parts';
+  return DOT_PARTS.test(path) ? "a znode path without '.' and '..' parts" : undefined;
+};
+
+/** The path of a recipe, which must not be the root. */
+export const BELOW_ROOT: Rule = (path) =>
+  path === '/' ? 'a znode below the root' : ZNODE_PATH(path);

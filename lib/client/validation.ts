@@ -1,7 +1,14 @@
 import { isUint8Array } from 'node:util/types';
 import { BadOptionError, textOf } from './errors.js';
 import type { CreateMode } from './types.js';
-import { FUNCTION, milliseconds, type Rule, type Rules } from './option-rules.js';
+import {
+  BELOW_ROOT,
+  FUNCTION,
+  milliseconds,
+  type Rule,
+  type Rules,
+  ZNODE_PATH,
+} from './option-rules.js';
 
 // These checks also protect the native client: it aborts the process on a Symbol or BigInt in place of a
 // number, cuts a path at a NUL, sends undefined as text, and drops the connection if a request is too large.
@@ -14,31 +21,14 @@ export const MAX_REQUEST = 1_048_575 - 1024;
 
 const INT32_MAX = 0x7fff_ffff;
 
-/** Characters that ZooKeeper refuses in a path: control characters, surrogates, private use, specials. */
-const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
-
-const DOT_PARTS = /\/\.\.?(?:\/|$)/;
-
 /** Checks the path of a recipe, which must not be the root. */
 export function checkBelowRoot(path: unknown, option = 'path'): void {
-  const expected = 'a znode below the root';
-  if (checkPath(path, option) === '/') throw new BadOptionError(option, path, expected);
+  checkValue(option, path, BELOW_ROOT);
 }
 
 export function checkPath(path: unknown, option = 'path'): string {
-  if (typeof path !== 'string') throw new BadOptionError(option, path, 'an absolute znode path');
-  const refuse = (expected: string) => new BadOptionError(option, path, expected);
-  if (!path.startsWith('/')) throw refuse("an absolute znode path, starting with '/'");
-  if (path === '/') return path;
-  if (path.endsWith('/')) throw refuse('a znode path without a slash at its end');
-  if (FORBIDDEN_CHARACTER.test(path)) {
-    throw refuse(
-      'a znode path of characters that ZooKeeper allows (no control, private use or supplementary ones)',
-    );
-  }
-  if (path.includes('//')) throw refuse('a znode path without empty parts');
-  if (DOT_PARTS.test(path)) throw refuse("a znode path without '.' and '..' parts");
-  return path;
+  checkValue(option, path, ZNODE_PATH);
+  return path as string;
 }
 
 export function checkData(data: unknown, option = 'data'): Buffer {

@@ -1,5 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
-import { type Rules, UNCHECKED } from '../client/option-rules.js';
+import { BELOW_ROOT, type Rules, UNCHECKED } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import type { CandidateOptions, LeaderSelectorOptions } from '../recipes/index.js';
 import { SELECTOR_RULES } from '../recipes/leader-selector.js';
@@ -31,7 +31,7 @@ export interface SelectOptions
 export type ElectionAtStart = string | (ElectionOptions & { election: string });
 
 const { id, priority, autoRequeue, onError } = SELECTOR_RULES;
-export const ELECTION_RULES: Rules<ElectionOptions> = { id, priority, path: UNCHECKED };
+export const ELECTION_RULES: Rules<ElectionOptions> = { id, priority, path: BELOW_ROOT };
 export const SELECT_RULES: Rules<SelectOptions> = { ...ELECTION_RULES, autoRequeue, onError };
 
 /** Checks the module's `elections`. Returns the options of each election by its name. */

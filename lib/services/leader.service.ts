@@ -3,7 +3,7 @@ import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { sleep } from '../client/sleep.js';
-import { UNCHECKED } from '../client/option-rules.js';
+import { BELOW_ROOT } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import {
   type CandidateOptions,
@@ -135,7 +135,7 @@ export class LeaderService {
     election: string,
     options: Pick<ElectionOptions, 'path'> = {},
   ): Promise<LeaderParticipant[]> {
-    checkOptions(options, { path: UNCHECKED });
+    checkOptions(options, { path: BELOW_ROOT });
     const path = options.path ?? this.candidateOf(election)?.path ?? this.pathOf(election);
     if (this.client.state === 'CONNECTING') await this.client.connect();
     return readCandidates(this.client, path);

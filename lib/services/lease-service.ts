@@ -4,7 +4,7 @@ import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { captureContext } from '../client/listeners.js';
-import { FUNCTION, type Rules, UNCHECKED } from '../client/option-rules.js';
+import { BELOW_ROOT, FUNCTION, type Rules } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import {
   type AcquireOptions,
@@ -58,7 +58,7 @@ export interface LeaseDefaults {
 
 export const LEASE_RULES: Rules<LeaseOptions> = {
   ...ACQUIRE_RULES,
-  path: UNCHECKED,
+  path: BELOW_ROOT,
   onRevoke: FUNCTION,
 };
 

@@ -1,5 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
-import { BOOLEAN, oneOf, type Rules, UNCHECKED } from '../client/option-rules.js';
+import { BELOW_ROOT, BOOLEAN, oneOf, type Rules } from '../client/option-rules.js';
 import { checkFunction, checkOptions } from '../client/validation.js';
 import { grantInChain } from '../recipes/internals/call-chain.js';
 import {
@@ -68,7 +68,7 @@ const LOCKS = { exclusive: Mutex, read: ReadLock, write: WriteLock } satisfies R
 >;
 const QUERY_RULES: Rules<LockQuery> = {
   mode: oneOf(...Object.keys(LOCKS)),
-  path: UNCHECKED,
+  path: BELOW_ROOT,
 };
 export const LOCK_RULES: Rules<LockOptions> = {
   ...LEASE_RULES,
@@ -157,7 +157,7 @@ export class LockService extends LeaseService {
   /** Returns whether a caller in this process holds a lease of the key from this service. */
   held(key: string, query: Pick<LockOptions, 'path'> = {}): boolean {
     checkKey(key);
-    checkOptions(query, { path: UNCHECKED });
+    checkOptions(query, { path: BELOW_ROOT });
     return this.tracker.holds(query.path ?? lockPath(this.client.namespace, key));
   }
 

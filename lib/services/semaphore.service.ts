@@ -1,5 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
-import { rule, type Rules, UNCHECKED, wholeNumber } from '../client/option-rules.js';
+import { BELOW_ROOT, rule, type Rules, wholeNumber } from '../client/option-rules.js';
 import { checkFunction, checkOptions, checkValue } from '../client/validation.js';
 import {
   type Entry,
@@ -48,7 +48,7 @@ const permitsRule = rule(
   "a whole number of 1 or more, or 'shared'",
   (value: unknown) => value === 'shared' || wholeNumber(1)(value) === undefined,
 );
-const QUERY_RULES: Rules<SemaphoreQuery> = { permits: permitsRule, path: UNCHECKED };
+const QUERY_RULES: Rules<SemaphoreQuery> = { permits: permitsRule, path: BELOW_ROOT };
 export const SEMAPHORE_RULES: Rules<AcquirePermitOptions> = {
   ...LEASE_RULES,
   ...QUERY_RULES,
@@ -123,7 +123,7 @@ export class SemaphoreService extends LeaseService {
     options: Pick<SemaphoreQuery, 'path'> = {},
   ): Promise<void> {
     checkKey(key);
-    checkOptions(options, { path: UNCHECKED });
+    checkOptions(options, { path: BELOW_ROOT });
     checkValue('permits', permits, wholeNumber(1));
     await this.readBy(() => this.sharedPermits(this.pathOf(key, options.path)).set(permits));
   }

@@ -129,6 +129,8 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     [[[]], /key.*Goods\.deduct.*1 to 100 keys/],
     [[['a', 'a']], /key.*Goods\.deduct.*"a" appears twice/],
     [[['a', 'b'], { path: '/x' }], /path.*Goods\.deduct.*list/],
+    [['k', { path: null }], /path.*Goods\.deduct.*absolute znode path.*null/],
+    [['k', { path: '/' }], /path.*Goods\.deduct.*below the root/],
     [['k', { wait: -1 }], /wait.*Goods\.deduct.*-1/],
     [['k', { wiat: 5 }], /unknown option wiat in.*Goods\.deduct/],
     [['k', { onBusy: 'wait' }], /onBusy.*Goods\.deduct.*"wait"/],
@@ -150,6 +152,7 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     [['k'], /permits of @DistributedSemaphore on Goods\.deduct.*undefined/],
     [['k', { permits: 0 }], /permits.*Goods\.deduct.*0/],
     [['k', { permits: 1, count: 2 }], /count.*Goods\.deduct.*2/],
+    [['k', { permits: 1, path: 'x' }], /path.*Goods\.deduct.*starting with '\/'.*"x"/],
     [[['a'], { permits: 1 }], /key.*Goods\.deduct.*array/],
     [['k', { permits: 1, reentrant: true }], /unknown option reentrant in.*Goods\.deduct/],
     [

@@ -168,6 +168,35 @@ describe('FakeLocks', () => {
     expect(service.held('b')).toBe(false);
   });
 
+  it.each([null, '', 5, 'x', '/', '/x/', '/x//y'])(
+    'refuse the path %j of a znode',
+    async (path) => {
+      const service = orders.locks;
+      const semaphores = locks.get(SemaphoreService)!;
+      const leaders = locks.get(LeaderService)!;
+      const wrong = { path, permits: 1 } as never;
+      const only = { path } as never;
+      const calls: (() => unknown)[] = [
+        () => service.acquire('a', only),
+        () => service.withLock('a', only, () => {}),
+        () => service.held('a', only),
+        () => service.participants('a', only),
+        () => semaphores.acquire('a', wrong),
+        () => semaphores.available('a', wrong),
+        () => semaphores.setPermits('a', 1, only),
+        () => leaders.latch('a', only),
+        () => leaders.select('a', () => {}, only),
+      ];
+      for (const call of calls) {
+        const error = await Promise.resolve()
+          .then(call)
+          .catch((thrown: unknown) => thrown);
+        expect(error).toBeInstanceOf(BadOptionError);
+        expect(error).toMatchObject({ option: 'path', value: path });
+      }
+    },
+  );
+
   it('limit a lease by holdAtMost under fake timers', async () => {
     vi.useFakeTimers();
     const lease = await orders.locks.acquire('a', { holdAtMost: 60_000 });
