@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { ZkClient } from '../../../../lib/client/index.js';
+import { BadOptionError, ZkClient } from '../../../../lib/client/index.js';
+import { connectInBackground } from '../../../../lib/client/zk-client.js';
 import { runProgram } from '../../../support/compiled-client.js';
 import { refusal } from '../../../support/refusal.js';
 import { ScriptedServer } from '../../../support/scripted-server.js';
@@ -78,4 +79,16 @@ test('native is refused at the start if its package cannot be loaded, with the c
   expect(stdout.trim()).toBe(
     "BadOptionError transport transport is 'native', but the npm package `zookeeper` cannot be loaded: run `npm install zookeeper`, and approve its install script if npm asks. It needs python3, make and g++. Or leave transport out not installed",
   );
+});
+
+test('a transport that cannot be loaded is the cause of the error of a call, if the client connects in the background', async () => {
+  const cause = new BadOptionError('transport', 'native', 'installed');
+  const retry = { type: 'fixed', delay: 10, maxRetries: 2 } as const;
+  const client = new ZkClient({ connectString: '127.0.0.1:1', retry }, async () => {
+    throw cause;
+  });
+  connectInBackground(client);
+  await expect(client.exists('/')).rejects.toMatchObject({ code: 'CONNECTION', cause });
+  await expect(client.connect()).rejects.toMatchObject({ code: 'CONNECTION', cause });
+  await client.close();
 });
