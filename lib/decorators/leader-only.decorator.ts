@@ -113,9 +113,15 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
   override readonly keyFromArguments = false;
   private readonly otherwise: LeaderOnlyOptions['otherwise'];
 
-  constructor(target: object, method: string | symbol, options: LeaderOnlyOptions) {
-    super('@LeaderOnly', 'LeaderService', target, method, options ?? {});
-    checkOptions(options, RULES, this.named('options'), (option) => this.named(option));
+  constructor(
+    target: object,
+    method: string | symbol,
+    options: LeaderOnlyOptions,
+    decorator = '@LeaderOnly',
+    rules: Rules<Record<string, unknown>> = RULES,
+  ) {
+    super(decorator, 'LeaderService', target, method, options ?? {});
+    checkOptions(options, rules, this.named('options'), (option) => this.named(option));
     const { election, otherwise } = options;
     checkKey(election, this.named('election'));
     this.election = election;

@@ -1,9 +1,13 @@
 import { applyDecorators } from '@nestjs/common';
 import { Cron, type CronOptions } from '@nestjs/schedule';
+import { uncheckedRules } from '../client/option-rules.js';
 import { checkRecord } from '../client/validation.js';
-import { checkArguments } from '../decorators/decorate-method.js';
+import { checkArguments, decorateMethod } from '../decorators/decorate-method.js';
 import type { LockableMethod, MethodDecoratorFor } from '../decorators/decorator-types.js';
-import { LeaderOnly, type LeaderOnlyOptions } from '../decorators/leader-only.decorator.js';
+import {
+  LeadershipRequirement,
+  type LeaderOnlyOptions,
+} from '../decorators/leader-only.decorator.js';
 
 /**
  * Options of `@CronOnLeader`: those of `@Cron`, the election, and the `name` of the ZkModule connection.
@@ -14,6 +18,20 @@ export type CronOnLeaderOptions = CronOptions & {
   /** The name of the election. One instance runs all jobs that name no election. Default `'cron'`. */
   election?: string | undefined;
 } & Pick<LeaderOnlyOptions, 'connection'>;
+
+/** `@Cron` checks the values of its options, but ignores an unknown name. */
+const RULES = uncheckedRules<keyof CronOnLeaderOptions>(
+  'election',
+  'connection',
+  'name',
+  'timeZone',
+  'utcOffset',
+  'unrefTimeout',
+  'waitForCompletion',
+  'disabled',
+  'threshold',
+  'initialDelay',
+);
 
 /**
  * Runs the method at the times of a cron expression, on the instance that leads the election only. The same as `@Cron`
@@ -27,7 +45,7 @@ export type CronOnLeaderOptions = CronOptions & {
  *
  * @param time the cron expression, or the date, as for `@Cron`
  * @param election the name of the election, or options
- * @throws BadOptionError for an unusable name of the election or connection
+ * @throws BadOptionError for an unknown option, or an unusable name of the election or connection
  * @publicApi
  */
 export function CronOnLeader<M extends LockableMethod>(
@@ -35,15 +53,18 @@ export function CronOnLeader<M extends LockableMethod>(
   election: string | CronOnLeaderOptions = {},
 ): MethodDecoratorFor<M> {
   checkArguments('@CronOnLeader', arguments, ['time', '{ election, … }']);
-  if (typeof election !== 'string') checkRecord(election);
-  const {
-    election: name = 'cron',
-    connection,
-    ...options
-  } = typeof election === 'string' ? { election } : election;
+  const given = typeof election === 'string' ? { election } : election;
+  checkRecord(given, 'options of @CronOnLeader');
+  const { election: name = 'cron', connection: _, ...options } = given;
   const cron = { waitForCompletion: true, ...options } as CronOptions;
+  const leading = { ...given, election: name };
   return applyDecorators(
     Cron(time, cron),
-    LeaderOnly({ election: name, connection }),
+    decorateMethod(
+      '@CronOnLeader',
+      'LeaderService',
+      (target, method) =>
+        new LeadershipRequirement(target, method, leading, '@CronOnLeader', RULES),
+    ),
   ) as MethodDecoratorFor<M>;
 }

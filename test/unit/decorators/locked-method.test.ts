@@ -165,6 +165,27 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     expect(semaphore).toThrow(message);
   });
 
+  it.each<[unknown, RegExp]>([
+    [{ electon: 'e' }, /unknown option electon in.*@CronOnLeader on Goods\.deduct: .*election\?/],
+    [{ otherwise: 'throw' }, /unknown option otherwise in.*@CronOnLeader/],
+    [{ timezone: 'UTC' }, /unknown option timezone in.*did you mean timeZone/],
+    [{ connection: '' }, /connection of @CronOnLeader on Goods\.deduct.*""/],
+    [{ election: null }, /election of @CronOnLeader on Goods\.deduct.*null/],
+    ['', /election of @CronOnLeader on Goods\.deduct.*""/],
+    [null, /options of @CronOnLeader.*null/],
+  ])('with @CronOnLeader, %j', (options, message) => {
+    const cron = () => decorateWith(CronOnLeader, '* * * * *', options);
+    expect(cron).toThrow(BadOptionError);
+    expect(cron).toThrow(message);
+  });
+
+  it('no option of @Cron with @CronOnLeader', () => {
+    const options = { name: 'n', timeZone: 'UTC', unrefTimeout: true, disabled: true };
+    const others = { threshold: 5, initialDelay: 5, waitForCompletion: false, election: undefined };
+    decorateWith(CronOnLeader, '* * * * *', { ...options, ...others });
+    decorateWith(CronOnLeader, new Date(), { utcOffset: 60 });
+  });
+
   it.each<[string, unknown]>([
     ['@DistributedLock', DistributedLock('k')],
     ['@DistributedSemaphore', DistributedSemaphore('k', { permits: 1 })],
