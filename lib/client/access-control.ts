@@ -1,7 +1,11 @@
 import { isIP } from 'node:net';
 import { BadOptionError } from './errors.js';
+import { uncheckedRules } from './option-rules.js';
 import type { Acl, Auth } from './types.js';
-import { isRecord, withheld } from './validation.js';
+import { checkOptions, isRecord, withheld } from './validation.js';
+
+const ACL_RULES = uncheckedRules<keyof Acl>('scheme', 'id', 'permissions');
+const AUTH_RULES = uncheckedRules<keyof Auth>('scheme', 'user', 'password');
 
 export function checkAcl(acl: unknown, option = 'acl'): Acl[] {
   if (!Array.isArray(acl) || acl.length === 0) {
@@ -14,6 +18,7 @@ function checkAclEntry(entry: unknown, option: string): Acl {
   if (!isRecord(entry)) {
     throw new BadOptionError(option, withheld(entry), 'an ACL entry { scheme, id, permissions }');
   }
+  checkOptions(entry, ACL_RULES, option);
   const { scheme, id, permissions } = entry;
   const refuse = refusalOf(entry, option);
   if (
@@ -56,6 +61,7 @@ export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
       const expected = "credentials { scheme: 'digest', user, password }";
       throw new BadOptionError(at, withheld(entry), expected);
     }
+    checkOptions(entry, AUTH_RULES, at);
     const { scheme, user, password } = entry;
     const refuse = refusalOf(entry, at);
     if (scheme !== 'digest') throw refuse('scheme', "'digest'");

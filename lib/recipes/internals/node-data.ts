@@ -1,6 +1,8 @@
 import { hostname } from 'node:os';
 import { BadOptionError, isCode } from '../../client/errors.js';
 import { NodeError, type Session, type Stat } from '../../client/index.js';
+import { uncheckedRules } from '../../client/option-rules.js';
+import { checkOptions } from '../../client/validation.js';
 import type { HolderDetails } from '../types.js';
 
 /*
@@ -17,6 +19,8 @@ export const REVOKE_MESSAGE = Buffer.from('__REVOKE__');
 
 /** Bytes. Each request to acquire a lock contains the data. */
 const MAX_DATA_BYTES = 4096;
+
+const DETAILS_RULES = uncheckedRules<keyof HolderDetails>('name', 'text', 'data');
 
 const HERE = { host: hostname(), pid: process.pid };
 
@@ -175,6 +179,7 @@ function encode(details: unknown, permits: number | undefined, option: string): 
   if (typeof details !== 'object' || details === null) {
     throw new BadOptionError(option, details, 'an object of name, text and data');
   }
+  checkOptions(details, DETAILS_RULES, option);
   const { name, text, data } = details as Record<string, unknown>;
   for (const [field, value] of Object.entries({ name, text })) {
     if (value !== undefined && typeof value !== 'string') {

@@ -114,6 +114,15 @@ describe('the options of a client', () => {
     expect(message).toContain(`unknown option ${name} in options: ${hint}`);
   });
 
+  test.each([
+    ['auth', { scheme: 'digest', user: 'u', password: 'p', realm: 'r' }, 'realm'],
+    ['acl', { scheme: 'world', id: 'anyone', permissions: 'r', perms: 'r' }, 'perms'],
+  ])('an entry of %s with an unknown name is refused', (name, entry, unknown) => {
+    const { option, message } = refusal({ [name]: [entry] });
+    expect(option).toBe(unknown);
+    expect(message).toContain(`unknown option ${unknown} in ${name}[0]: `);
+  });
+
   test('undefined counts as left out', () => {
     const names = Object.keys(CLIENT_RULES).filter((name) => name !== 'connectString');
     const options = Object.fromEntries(names.map((name) => [name, undefined]));

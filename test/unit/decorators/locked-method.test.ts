@@ -140,6 +140,7 @@ describe('@DistributedLock rejects, and the error names the method,', () => {
     [['k', { holdAtMost: 0 }], /holdAtMost.*Goods\.deduct.*0/],
     [['k', { holdAtLeast: 2, holdAtMost: 1 }], /holdAtLeast.*Goods\.deduct.*holdAtMost/],
     [['k', { details: 5 }], /details.*Goods\.deduct.*5/],
+    [['k', { details: { nam: 'x' } }], /unknown option nam in details.*Goods\.deduct.*name\?/],
     [['k', { onRevoke: true }], /onRevoke.*Goods\.deduct.*true/],
     [['k', { signal: AbortSignal.abort() }], /unknown option signal in.*Goods\.deduct/],
     [['k', { wait: Infinity, onBusy: 'skip' }], /wait.*Goods\.deduct.*finite/],
