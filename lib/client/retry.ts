@@ -77,7 +77,7 @@ export function toRetryFunction(
     throw new BadOptionError('retry.type', type, `one of ${[...FIELDS.keys()].join(', ')}`);
   }
   for (const [name, value] of Object.entries(rest)) {
-    if (fields.includes(name)) continue;
+    if (value === undefined || fields.includes(name)) continue;
     throw new BadOptionError(`retry.${name}`, value, `left out for the type ${String(type)}`);
   }
   const { baseDelay = 100, maxRetries = 10, delay } = rest;

@@ -22,15 +22,17 @@ export function checkTls(tls: unknown): TlsOptions {
   if (!isRecord(tls))
     throw new BadOptionError('tls', withheld(tls), "an object of Node's TLS options");
   for (const name of ADDRESS_OPTIONS) {
-    if (name in tls)
+    if (tls[name] !== undefined)
       throw new BadOptionError(`tls.${name}`, withheld(tls[name]), 'left to connectString');
   }
   const { servername } = tls;
   if (servername !== undefined && typeof servername !== 'string') {
     throw new BadOptionError('tls.servername', withheld(servername), 'the name of a host');
   }
+  // Node would take an undefined servername instead of the name of the host.
+  const given = Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined));
   try {
-    return { secureContext: createSecureContext(tls), ...tls };
+    return { secureContext: createSecureContext(given), ...given };
   } catch (cause) {
     // The message may contain the value of an option.
     const { code } = cause as NodeJS.ErrnoException;

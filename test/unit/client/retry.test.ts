@@ -30,6 +30,11 @@ describe('a retry policy', () => {
     expect(delays({ type: 'none' })[0]).toBeUndefined();
   });
 
+  test('may have the options of another type if they are undefined', () => {
+    expect(delays({ type: 'none', delay: undefined })[0]).toBeUndefined();
+    expect(delays({ type: 'forever', delay: 7, maxRetries: undefined })[11]).toBe(7);
+  });
+
   test('can be a function, whose result is validated', () => {
     const policy = vi.fn((attempt: number) => (attempt < 3 ? attempt : undefined));
     expect(delays(policy).slice(0, 3)).toEqual([1, 2, undefined]);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { BadOptionError, ZkClient } from '../../../../lib/client/index.js';
 import { connectInBackground } from '../../../../lib/client/zk-client.js';
+import { checkTls } from '../../../../lib/client/transport/tls.js';
 import { runProgram } from '../../../support/compiled-client.js';
 import { refusal } from '../../../support/refusal.js';
 import { ScriptedServer } from '../../../support/scripted-server.js';
@@ -35,8 +36,14 @@ describe('the options of the transport', () => {
       const error = refusal({ tls: { [name]: 'x' } });
       expect(error.option).toBe(`tls.${name}`);
       expect(error.message).toContain('connectString');
+      expect(refusal({ tls: { [name]: null } }).option).toBe(`tls.${name}`);
     },
   );
+
+  test('tls may have options that are undefined', () => {
+    const tls = { host: undefined, port: undefined, servername: undefined, ca: undefined };
+    expect(Object.keys(checkTls(tls))).toEqual(['secureContext']);
+  });
 
   test.each([
     ['cert', 'no certificate'],
