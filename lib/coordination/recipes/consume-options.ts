@@ -51,7 +51,7 @@ export interface ConsumeOptions {
    * Milliseconds before this consumer handles an item again after the first failed attempt of any consumer. Each further
    * failed attempt doubles it, up to a minute, or up to `retryDelay` if that is longer. The consumer whose handler threw
    * waits 1.5 times as long, so that another consumer handles the item first. Errors of requests double the delay in the
-   * same way, for this consumer only. Default 1000.
+   * same way, for this consumer only. At least 1. Default 1000.
    */
   retryDelay?: number | undefined;
   /**
