@@ -13,7 +13,7 @@ import {
  * @publicApi
  */
 export interface CandidateOptions {
-  /** The name of this participant, such as its address: at most 4,096 bytes. Default: host name and process id. */
+  /** The name of this participant, such as its address: 1 to 4,096 bytes. Default: host name and process id. */
   id?: string | undefined;
   /** The name of the election in errors and terms. Default: the path. */
   key?: string | undefined;
@@ -36,8 +36,8 @@ const MAX_ID_BYTES = 4096;
 
 export const CANDIDATE_RULES: Rules<CandidateOptions> = {
   id: rule(
-    `a string of at most ${MAX_ID_BYTES} bytes`,
-    (id: unknown) => typeof id === 'string' && Buffer.byteLength(id) <= MAX_ID_BYTES,
+    `a non-empty string of at most ${MAX_ID_BYTES} bytes`,
+    (id: unknown) => typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= MAX_ID_BYTES,
   ),
   key: NON_EMPTY_STRING,
   priority: wholeNumber(0),

@@ -81,6 +81,11 @@ describe('ZkModule rejects at startup, and the error names the option and its va
       withServer({ elections: [{ election: 'job', ids: 'x' }] }),
       /unknown option ids in elections\[0\]: did you mean id/,
     ],
+    [withServer({ elections: [{ election: 'job', id: '' }] }), /elections\[0\]\.id.*non-empty.*""/],
+    [
+      withServer({ elections: [{ election: 'job', path: null }] }),
+      /elections\[0\]\.path.*znode path.*null/,
+    ],
     [withServer({ participantId: '' }), /participantId.*""/],
     [withServer({ name: '' }), /name.*""/],
   ])('%j', async (options, message) => {

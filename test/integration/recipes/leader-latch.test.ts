@@ -401,6 +401,7 @@ describe('the options of a LeaderLatch', () => {
   it.each([
     ['id', { id: 'ä'.repeat(2049) }],
     ['id', { id: null }],
+    ['id', { id: '' }],
     ['key', { key: '' }],
     ['onError', { onError: 'log' }],
     ['closeMode', { closeMode: 'loud' }],
@@ -423,15 +424,14 @@ describe('the options of a LeaderLatch', () => {
     expect(await failureOf(latch.await({ wait: -1 }))).toBeInstanceOf(BadOptionError);
   });
 
-  it('accept an id of 4,096 bytes and an empty id, and default to the host and process', async () => {
+  it('accept an id of 4,096 bytes, and default to the host and process', async () => {
     expect(new LeaderLatch(client, path).id).toMatch(new RegExp(`:${process.pid}$`));
-    for (const id of ['ä'.repeat(2048), '']) {
-      const latch = new LeaderLatch(client, path, { id });
-      latch.start();
-      await latch.await();
-      expect(await latch.leader()).toMatchObject({ id, isLeader: true });
-      await latch.close();
-    }
+    const id = 'ä'.repeat(2048);
+    const latch = new LeaderLatch(client, path, { id });
+    latch.start();
+    await latch.await();
+    expect(await latch.leader()).toMatchObject({ id, isLeader: true });
+    await latch.close();
   });
 });
 
