@@ -228,11 +228,23 @@ describe('LeaderService refuses', () => {
   it('an application with invalid elections, and leaves nothing behind', async () => {
     const twice = apps.start({}, { elections: ['job', { election: 'job', id: 'two' }] });
     await expect(twice).rejects.toThrow(/elections\[1\].*"job".*twice/);
+    const wrong = apps.start({}, { elections: ['job', { election: 'two', path: 'two' }] });
+    await expect(wrong).rejects.toThrow(/elections\[1\]\.path.*"two"/);
+    expect(await (await service('observer')).participants('job')).toEqual([]);
+  });
+
+  it('an application that cannot join an election, and leaves nothing behind', async () => {
+    const join = LeaderService.prototype.isLeader;
+    const isLeader = vi.spyOn(LeaderService.prototype, 'isLeader');
+    isLeader.mockImplementation(function (this: LeaderService, election) {
+      if (election === 'two') throw new Error('cannot join');
+      return join.call(this, election);
+    });
     const close = vi.spyOn(ZkClient.prototype, 'close');
-    const start = apps.start({}, { elections: ['job', { election: 'two', path: 'two' }] });
-    await expect(start).rejects.toThrow(/path.*"two"/);
+    await expect(apps.start({}, { elections: ['job', 'two'] })).rejects.toThrow('cannot join');
     expect((close.mock.contexts[0] as ZkClient).state).toBe('CLOSED');
     close.mockRestore();
+    isLeader.mockRestore();
     expect(await (await service('observer')).participants('job')).toEqual([]);
   });
 
