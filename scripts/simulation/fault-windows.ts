@@ -64,7 +64,7 @@ export class FaultWindows {
       if (!REMOTE_LOSSES.has(kind) || target !== process || at < from) return false;
       const noticed =
         kind === 'delete node'
-          ? this.#deletionNoticed(process, from, at)
+          ? this.deletionNoticed(process, from, at)
           : from + this.#longestSession;
       return at <= noticed;
     });
@@ -76,7 +76,7 @@ export class FaultWindows {
    * While the replies to `sync` are lost, each connection breaks before the client can read. The client keeps its
    * session, because the server has accepted it, so the deletion is hidden for as long as this fault lasts.
    */
-  #deletionNoticed(process: string, deletion: number, at: number): number {
+  deletionNoticed(process: string, deletion: number, at: number): number {
     const others = this.#faultsOf(process).filter(
       ({ kind }) => kind !== 'delete node' && kind !== 'lose sync reply',
     );

@@ -1,4 +1,4 @@
-import { deletionDetectionTime, type FaultWindows } from './fault-windows.js';
+import type { FaultWindows } from './fault-windows.js';
 import type { History, LeaseRecord } from './history.js';
 import { notificationTime, type Setting } from './setting.js';
 
@@ -192,7 +192,7 @@ export class ZnodeChecks {
       (deletion) =>
         deletion.key === key &&
         deletion.session === session &&
-        now <= deletion.until + deletionDetectionTime(this.setting),
+        now <= this.faultWindows.deletionNoticed(incarnation.name, deletion.until, now),
     );
     return isDeleted || this.faultWindows.hasUnnoticedLoss(incarnation.name, now);
   }
