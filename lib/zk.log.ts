@@ -3,7 +3,7 @@ import { foreignText, quotedKey } from './client/errors.js';
 import type { DeleteRefusedMessage, ServerKind, ZkClient } from './client/index.js';
 import { DELETE_REFUSED_CHANNEL, listen, typedChannel } from './client/diagnostics.js';
 import { failedConnects } from './client/zk-client.js';
-import { deadHolders, follows, holds, leaders, waits } from './recipes/diagnostics.js';
+import { deadHolders, follows, holds, leaders, waits } from './kernel/diagnostics.js';
 import type { ObservedLock } from './recipes/index.js';
 
 /*

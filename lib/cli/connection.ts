@@ -3,11 +3,11 @@ import type { Command } from 'commander';
 import {
   type Auth,
   BadOptionError,
+  normalizeOptions,
   type TlsOptions,
   ZkClient,
   type ZkClientOptions,
 } from '../client/index.js';
-import { normalizeOptions } from '../client/options.js';
 import { UsageError } from './exit-codes.js';
 
 /** Milliseconds between two attempts to connect, and the number of attempts after the first one. */

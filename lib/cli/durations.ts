@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { MAX_TIMER } from '../client/sleep.js';
+import { MAX_TIMER } from '../client/index.js';
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 const EXAMPLES = 'a duration such as 500ms, 30s, 5m or 1h';

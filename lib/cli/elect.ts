@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import type { ZkClient } from '../client/index.js';
-import { sleep } from '../client/sleep.js';
+import { sleep, type ZkClient } from '../client/index.js';
 import { LeaderLatch } from '../recipes/index.js';
 import { electionPath } from '../services/keys.js';
 import { exitAs, type ExitStatus } from './child-process.js';

@@ -1,5 +1,4 @@
-import { foreignText } from '../client/errors.js';
-import type { Stat, ZkClient } from '../client/index.js';
+import { foreignText, type Stat, type ZkClient } from '../client/index.js';
 import { showDuration } from './durations.js';
 import { type LockState, type LockParticipant, parentOf } from './scan.js';
 import { describeParticipant, headingOf } from './tree.js';

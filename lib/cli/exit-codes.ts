@@ -1,4 +1,4 @@
-import { foreignText } from '../client/errors.js';
+import { foreignText } from '../client/index.js';
 
 /** Exit codes of the command line. `run` and `elect` otherwise exit with the code of their command. */
 export const ExitCode = {

@@ -1,7 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { foreignText } from '../client/errors.js';
-import { BadOptionError, type ZkClient } from '../client/index.js';
-import { checkPath } from '../client/validation.js';
+import { BadOptionError, checkPath, foreignText, type ZkClient } from '../client/index.js';
 import { revoke } from '../recipes/index.js';
 import { addConnectionOptions, clientOf, type ConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';

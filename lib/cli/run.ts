@@ -1,7 +1,6 @@
 import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { ZkClient } from '../client/index.js';
-import { sleep } from '../client/sleep.js';
+import { sleep, type ZkClient } from '../client/index.js';
 import {
   type Lease,
   type Lock,

@@ -7,7 +7,7 @@ import {
   RecipeConflictError,
   Semaphore,
 } from '../recipes/index.js';
-import { childrenOf, readCandidates } from '../recipes/internals/participants.js';
+import { childrenOf, readCandidates } from '../kernel/index.js';
 
 /*
  * A scan walks the tree of znodes and recognizes locks and elections by the names of their children. With --namespace it

@@ -1,7 +1,5 @@
 import { type Command } from 'commander';
-import type { ZkClient } from '../client/index.js';
-import { abortable } from '../client/sleep.js';
-import { checkBelowRoot } from '../client/validation.js';
+import { abortable, checkBelowRoot, type ZkClient } from '../client/index.js';
 import { checkKey } from '../services/keys.js';
 import { clientOf, type ConnectionOptions, MAX_RETRIES, RETRY_DELAY } from './connection.js';
 import { readDuration, readPositiveDuration } from './durations.js';

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { foreignText } from '../client/errors.js';
+import { foreignText } from '../client/index.js';
 import { showDuration } from './durations.js';
 import { type LockState, type LockParticipant, parentOf } from './scan.js';
 

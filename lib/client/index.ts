@@ -5,22 +5,57 @@ export {
   ConnectionError,
   CoordinationError,
   type CoordinationErrorOptions,
+  foreignText,
+  isCode,
+  isError,
   NodeError,
   type NodeErrorCode,
   NotAuthorizedError,
+  quotedKey,
   SessionExpiredError,
   ShuttingDownError,
+  textOf,
   UnsafeServerError,
   WaitCancelledError,
 } from './errors.js';
-export type { ConnectionPolicy, ZkClientOptions } from './options.js';
-export type { RetryFunction, RetryPolicy } from './retry.js';
+export { resolveHost } from './hosts.js';
+export { callListener, captureContext, detached, Listeners, warn } from './listeners.js';
+export {
+  ABORT_SIGNAL,
+  BOOLEAN,
+  FUNCTION,
+  milliseconds,
+  oneOf,
+  rule,
+  type Rules,
+  UNCHECKED,
+  uncheckedRules,
+  wholeNumber,
+} from './option-rules.js';
+export {
+  type ConnectionPolicy,
+  type NormalizedOptions,
+  normalizeOptions,
+  type ZkClientOptions,
+} from './options.js';
+export { parentOf } from './paths.js';
+export { isRunning, separateProcesses } from './process-state.js';
+export { asConnectionError } from './reply-errors.js';
+export { type RetryFunction, type RetryPolicy, toRetryFunction } from './retry.js';
 export type { ServerKind } from './server-kind.js';
 export type { Session } from './session.js';
-export type { TransactionOperation, TransactionResults } from './transaction.js';
-export type { TransportName } from './transport/transports.js';
+export { abortable, isAbortBy, MAX_TIMER, sleep, whenSettled } from './sleep.js';
+export {
+  checkTransaction,
+  type TransactionOperation,
+  type TransactionResults,
+} from './transaction.js';
 export type { DigestMd5Options, GssapiOptions, SaslOptions } from './transport/sasl/options.js';
-export type { TlsOptions } from './transport/tls.js';
+export { openTls, type TlsOptions } from './transport/tls.js';
+export type { Address } from './transport/transport.js';
+export type { TransportName } from './transport/transports.js';
+export type { ByteStream } from './transport/wire-connection.js';
+export { connectWire } from './transport/wire-transport.js';
 export type {
   Acl,
   Auth,
@@ -33,4 +68,17 @@ export type {
   WatchEvent,
   WatchNotification,
 } from './types.js';
+export {
+  checkBelowRoot,
+  checkCreateOptions,
+  checkData,
+  checkFunction,
+  checkOptions,
+  checkPath,
+  checkRecord,
+  checkRequest,
+  checkValue,
+  isRecord,
+  MAX_REQUEST,
+} from './validation.js';
 export { type ConnectionMessage, type DeleteRefusedMessage, ZkClient } from './zk-client.js';

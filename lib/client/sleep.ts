@@ -71,3 +71,9 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
     promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
   });
 }
+
+/** Whether an error comes from the abort of a signal: its reason, or an error that is caused by it. */
+export function isAbortBy({ aborted, reason }: AbortSignal, error: unknown): boolean {
+  // In Jest, the errors of Node's modules are no instances of the Error of this module.
+  return aborted && (error === reason || (error as Error | null | undefined)?.cause === reason);
+}

@@ -1,8 +1,6 @@
 import 'reflect-metadata';
 import type { DiscoveryService, MetadataScanner } from '@nestjs/core';
-import { BadOptionError } from '../client/index.js';
-import type { Rules } from '../client/option-rules.js';
-import { checkOptions, checkRecord } from '../client/validation.js';
+import { BadOptionError, checkOptions, checkRecord, type Rules } from '../client/index.js';
 import { checkHasInstance, discoverMethods } from '../decorators/coordination.explorer.js';
 import { checkLegacyMethod, isMethod } from '../decorators/decorate-method.js';
 import type { MethodDecoratorFor } from '../decorators/decorator-types.js';

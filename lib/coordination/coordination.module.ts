@@ -6,9 +6,7 @@ import {
   type Provider,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner } from '@nestjs/core';
-import type { ZkClient } from '../client/index.js';
-import { BOOLEAN, type Rules, UNCHECKED } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { BOOLEAN, checkOptions, type Rules, UNCHECKED, type ZkClient } from '../client/index.js';
 import { MisuseError } from '../decorators/requirement.js';
 import {
   connectionName,

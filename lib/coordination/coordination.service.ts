@@ -1,9 +1,16 @@
 import { setMaxListeners } from 'node:events';
 import type { InjectionToken, LoggerService } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
-import { isError, quotedKey } from '../client/errors.js';
-import { checkOptions, checkPath, checkRecord } from '../client/validation.js';
+import {
+  BadOptionError,
+  checkOptions,
+  checkPath,
+  checkRecord,
+  isError,
+  quotedKey,
+  ShuttingDownError,
+  type ZkClient,
+} from '../client/index.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
 import { type Closeable, closeEach } from './close-each.js';

@@ -1,11 +1,21 @@
 import type { LoggerService } from '@nestjs/common';
 import { Observable, ReplaySubject } from 'rxjs';
-import { ConnectionError, CoordinationError, type ZkClient } from '../client/index.js';
-import { isError, textOf } from '../client/errors.js';
-import { captureContext, detached } from '../client/listeners.js';
-import { sleep, whenSettled } from '../client/sleep.js';
-import { FUNCTION, rule, type Rules, UNCHECKED } from '../client/option-rules.js';
-import { isRecord } from '../client/validation.js';
+import {
+  captureContext,
+  ConnectionError,
+  CoordinationError,
+  detached,
+  FUNCTION,
+  isError,
+  isRecord,
+  rule,
+  type Rules,
+  sleep,
+  textOf,
+  UNCHECKED,
+  whenSettled,
+  type ZkClient,
+} from '../client/index.js';
 import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
 import { parseJson } from './recipes/internals/queue-items.js';
 import { synchronous } from './recipes/internals/synchronous.js';

@@ -1,9 +1,13 @@
 import type { InjectionToken, LoggerService } from '@nestjs/common';
 import { distinctUntilChanged, Observable, Subject, takeUntil } from 'rxjs';
-import { quotedKey } from '../client/errors.js';
-import { BadOptionError, ShuttingDownError, type ZkClient } from '../client/index.js';
-import { Listeners } from '../client/listeners.js';
-import { checkRecord } from '../client/validation.js';
+import {
+  BadOptionError,
+  checkRecord,
+  Listeners,
+  quotedKey,
+  ShuttingDownError,
+  type ZkClient,
+} from '../client/index.js';
 import { checkKey, encodeKey } from '../services/keys.js';
 import { connectionName, DEFAULT_CONNECTION, loggerOf } from '../services/tokens.js';
 import { closeEach } from './close-each.js';

@@ -7,7 +7,7 @@ import {
   PARTITIONER_RULES,
   type PartitionerOptions,
 } from './recipes/partitioner-options.js';
-import { type Rules, UNCHECKED } from '../client/option-rules.js';
+import { type Rules, UNCHECKED } from '../client/index.js';
 
 /**
  * The options of {@link Partitioned}.

@@ -7,7 +7,7 @@ import {
   type QueueHandler,
 } from './recipes/consume-options.js';
 import type { QueueSerializer } from './recipes/internals/queue-items.js';
-import { BOOLEAN, type Rules, uncheckedRules } from '../client/option-rules.js';
+import { BOOLEAN, type Rules, uncheckedRules } from '../client/index.js';
 
 /**
  * The options of {@link QueueConsumer}.

@@ -7,9 +7,7 @@ import {
   Scope,
 } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { BadOptionError } from '../client/index.js';
-import { checkOptions } from '../client/validation.js';
-import { UNCHECKED } from '../client/option-rules.js';
+import { BadOptionError, checkOptions, UNCHECKED } from '../client/index.js';
 import { checkArguments } from '../decorators/decorate-method.js';
 import { MisuseError } from '../decorators/requirement.js';
 import { connectionName, DEFAULT_CONNECTION } from '../services/tokens.js';

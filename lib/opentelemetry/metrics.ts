@@ -14,7 +14,7 @@ import {
   type Wait,
   type WaitMessage,
   waits,
-} from '../recipes/diagnostics.js';
+} from '../kernel/diagnostics.js';
 import {
   CONNECTION_STATE,
   ELECTION,

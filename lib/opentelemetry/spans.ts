@@ -1,7 +1,7 @@
 import { type Attributes, type Span, SpanStatusCode, type Tracer } from '@opentelemetry/api';
 import { listen } from '../client/diagnostics.js';
-import { holds, waits } from '../recipes/diagnostics.js';
-import type { Hold, HoldMessage, Wait, WaitMessage } from '../recipes/diagnostics.js';
+import { holds, waits } from '../kernel/diagnostics.js';
+import type { Hold, HoldMessage, Wait, WaitMessage } from '../kernel/diagnostics.js';
 
 // The attributes of spans and metrics. The names follow OpenTelemetry's semantic conventions, which define error.type.
 // Only on spans, because the number of their values is unlimited.

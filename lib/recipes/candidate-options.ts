@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import {
   FUNCTION,
   NON_EMPTY_STRING,
@@ -43,6 +42,3 @@ export const CANDIDATE_RULES: Rules<CandidateOptions> = {
   priority: wholeNumber(0),
   onError: FUNCTION,
 };
-
-/** The default id. */
-export const THIS_PROCESS = `${hostname()}:${process.pid}`;

@@ -4,17 +4,18 @@ import type { Session, ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { sleep as pause } from '../client/sleep.js';
 import { checkBelowRoot, checkFunction } from '../client/validation.js';
-import { type CandidateOptions, THIS_PROCESS } from './candidate-options.js';
-import { follows, publishElected, publishTermOver } from './diagnostics.js';
-import { runDetached } from './internals/call-chain.js';
-import { IllegalStateError } from './errors.js';
-import { reportDeadHolder } from './internals/dead-holder.js';
-import { type LeaderParticipant, readCandidates } from './internals/participants.js';
-import { waitInQueue } from './internals/queue.js';
-import { lastBefore } from './internals/node-names.js';
-import { isOutranked, markerWith, untilOutranked } from './internals/priority.js';
-import { Ownership } from './internals/ownership.js';
-import { LeaseTerm, type Term } from './term.js';
+import type { CandidateOptions } from './candidate-options.js';
+import { follows, publishElected, publishTermOver } from '../kernel/diagnostics.js';
+import { runDetached } from '../kernel/call-chain.js';
+import { IllegalStateError } from '../kernel/errors.js';
+import { reportDeadHolder } from '../kernel/dead-holder.js';
+import { type LeaderParticipant, readCandidates } from '../kernel/participants.js';
+import { THIS_PROCESS } from '../kernel/node-data.js';
+import { waitInQueue } from '../kernel/queue.js';
+import { lastBefore } from '../kernel/node-names.js';
+import { isOutranked, markerWith, untilOutranked } from '../kernel/priority.js';
+import { Ownership } from '../kernel/ownership.js';
+import { LeaseTerm, type Term } from '../kernel/term.js';
 
 /**
  * The state of a candidate; `'latent'` until it is started.

@@ -44,12 +44,12 @@ export type {
   ObservedLock,
   Wait,
   WaitMessage,
-} from './diagnostics.js';
+} from '../kernel/diagnostics.js';
 export type { CandidateState } from './candidate.js';
 export type { CandidateOptions } from './candidate-options.js';
 export { Candidate } from './candidate.js';
-export { currentLease, currentTerm, runDetached } from './internals/call-chain.js';
-export { onDeadlock } from './internals/deadlock/report.js';
+export { currentLease, currentTerm, runDetached } from '../kernel/call-chain.js';
+export { onDeadlock } from '../kernel/deadlock/report.js';
 export {
   RecipeConflictError,
   IllegalStateError,
@@ -60,8 +60,8 @@ export {
   NotLeaderError,
   SelfDeadlockError,
   SequenceExhaustedError,
-} from './errors.js';
-export type { AcquireOptions, Fairness, Lease } from './lease.js';
+} from '../kernel/errors.js';
+export type { AcquireOptions, Fairness, Lease } from '../kernel/lease.js';
 export { type CloseMode, LeaderLatch, type LeaderLatchOptions } from './leader-latch.js';
 export {
   CancelLeadershipError,
@@ -73,12 +73,12 @@ export { type Entry, Lock, type LockConstructorOptions } from './lock.js';
 export { Mutex } from './mutex.js';
 export { type MultiLease, MultiLock } from './multi-lock.js';
 export { NonReentrantMutex } from './non-reentrant-mutex.js';
-export { type LeaderParticipant, revoke } from './internals/participants.js';
+export { type LeaderParticipant, revoke } from '../kernel/participants.js';
 export type { Permits } from './permit-limit.js';
 export { ReadLock, ReadWriteLock, WriteLock } from './read-write-lock.js';
 export { type PermitOptions, Semaphore, type SemaphoreOptions } from './semaphore.js';
 export { SharedCount } from './shared-count.js';
-export type { Term } from './term.js';
+export type { Term } from '../kernel/term.js';
 export type {
   Deadlock,
   DeadlockMember,
@@ -86,4 +86,4 @@ export type {
   HolderDetails,
   Participant,
   Recipe,
-} from './types.js';
+} from '../kernel/types.js';

@@ -4,11 +4,11 @@ import { oneOf, type Rules } from '../client/option-rules.js';
 import { checkOptions, checkValue } from '../client/validation.js';
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
-import { LockTimeoutError } from './errors.js';
-import { LATCH } from './internals/participants.js';
-import { cancelled } from './internals/waiter.js';
-import { type AcquireOptions, WAIT_RULES } from './lease.js';
-import type { LeaseTerm, Term } from './term.js';
+import { LockTimeoutError } from '../kernel/errors.js';
+import { LATCH } from '../kernel/participants.js';
+import { cancelled } from '../kernel/waiter.js';
+import { type AcquireOptions, WAIT_RULES } from '../kernel/lease.js';
+import type { LeaseTerm, Term } from '../kernel/term.js';
 
 /*
  * Leader latch (Curator's LeaderLatch):

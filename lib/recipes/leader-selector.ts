@@ -1,12 +1,13 @@
 import { CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { BOOLEAN, type Rules } from '../client/option-rules.js';
+import { isAbortBy } from '../client/sleep.js';
 import { checkFunction, checkOptions } from '../client/validation.js';
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
-import { currentTerm, runLeading } from './internals/call-chain.js';
-import { SELECTOR } from './internals/participants.js';
-import type { LeaseTerm, Term } from './term.js';
+import { currentTerm, runLeading } from '../kernel/call-chain.js';
+import { SELECTOR } from '../kernel/participants.js';
+import type { LeaseTerm, Term } from '../kernel/term.js';
 
 /*
  * Leader selector (Curator's LeaderSelector): a mutex at the path. Its holder runs `takeLeadership` and releases the mutex
@@ -134,10 +135,4 @@ export class LeaderSelector extends Candidate {
         this.reportError(error);
     }
   }
-}
-
-/** Whether an error comes from the abort of a signal: its reason, or an error that is caused by it. */
-export function isAbortBy({ aborted, reason }: AbortSignal, error: unknown): boolean {
-  // In Jest, the errors of Node's modules are no instances of the Error of this module.
-  return aborted && (error === reason || (error as Error | null | undefined)?.cause === reason);
 }

@@ -1,14 +1,14 @@
 import type { ZkClient } from '../client/index.js';
 import { BOOLEAN, type Rules, STRING } from '../client/option-rules.js';
 import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
-import { publishReentry, publishWait } from './diagnostics.js';
-import { LockBusyError, LockTimeoutError, SelfDeadlockError } from './errors.js';
-import { runHolding } from './internals/call-chain.js';
-import { type Grant, RESOLVED } from './internals/grant.js';
-import { type QueueEntry, readParticipants, revoke } from './internals/participants.js';
-import { connectWithin } from './internals/waiter.js';
-import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
-import type { Participant, Recipe } from './types.js';
+import { publishReentry, publishWait } from '../kernel/diagnostics.js';
+import { LockBusyError, LockTimeoutError, SelfDeadlockError } from '../kernel/errors.js';
+import { runHolding } from '../kernel/call-chain.js';
+import { type Grant, RESOLVED } from '../kernel/grant.js';
+import { type QueueEntry, readParticipants, revoke } from '../kernel/participants.js';
+import { connectWithin } from '../kernel/waiter.js';
+import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from '../kernel/lease.js';
+import type { Participant, Recipe } from '../kernel/types.js';
 
 /**
  * The options of the constructor of a lock.

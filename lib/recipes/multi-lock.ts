@@ -1,12 +1,12 @@
 import { BadOptionError } from '../client/errors.js';
 import type { TransactionOperation, TransactionResults } from '../client/index.js';
 import { checkFunction } from '../client/validation.js';
-import { IllegalStateError, LockTimeoutError } from './errors.js';
-import { runHolding } from './internals/call-chain.js';
-import { GrantLease, grantOf } from './internals/grant.js';
-import { transactionOfLease } from './internals/lease-transaction.js';
-import { timedOut, waitUntil } from './internals/waiter.js';
-import { type AcquireOptions, checkAcquire, type Lease, LeaseBase } from './lease.js';
+import { IllegalStateError, LockTimeoutError } from '../kernel/errors.js';
+import { runHolding } from '../kernel/call-chain.js';
+import { GrantLease, grantOf } from '../kernel/grant.js';
+import { transactionOfLease } from '../kernel/lease-transaction.js';
+import { timedOut, waitUntil } from '../kernel/waiter.js';
+import { type AcquireOptions, checkAcquire, type Lease, LeaseBase } from '../kernel/lease.js';
 import type { Entry, Lock } from './lock.js';
 
 /*

@@ -1,10 +1,10 @@
 import type { ZkClient } from '../client/index.js';
-import { reentrantGrant } from './internals/call-chain.js';
-import type { Grant } from './internals/grant.js';
-import { lastBefore } from './internals/node-names.js';
-import { type QueueEntry, readQueue } from './internals/participants.js';
-import { acquireQueued } from './internals/queued-lock.js';
-import type { AcquireOptions } from './lease.js';
+import { reentrantGrant } from '../kernel/call-chain.js';
+import type { Grant } from '../kernel/grant.js';
+import { lastBefore } from '../kernel/node-names.js';
+import { type QueueEntry, readQueue } from '../kernel/participants.js';
+import { acquireQueued } from '../kernel/queued-lock.js';
+import type { AcquireOptions } from '../kernel/lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 
 /*

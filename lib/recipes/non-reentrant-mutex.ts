@@ -1,8 +1,8 @@
 import type { ZkClient } from '../client/index.js';
 import { STRING } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
-import { grantInChain } from './internals/call-chain.js';
-import type { Grant } from './internals/grant.js';
+import { grantInChain } from '../kernel/call-chain.js';
+import type { Grant } from '../kernel/grant.js';
 import type { LockConstructorOptions } from './lock.js';
 import { Semaphore } from './semaphore.js';
 

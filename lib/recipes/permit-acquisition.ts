@@ -1,16 +1,16 @@
 import type { Session, Watch, ZkClient } from '../client/index.js';
 import { abortable } from '../client/sleep.js';
-import { deadHolders } from './diagnostics.js';
-import { reportDeadHolder } from './internals/dead-holder.js';
-import { childrenOf } from './internals/participants.js';
-import type { Grant } from './internals/grant.js';
-import { inOrder, lastBefore, type QueueNode, queueOf } from './internals/node-names.js';
-import { Ownership } from './internals/ownership.js';
+import { deadHolders } from '../kernel/diagnostics.js';
+import { reportDeadHolder } from '../kernel/dead-holder.js';
+import { childrenOf } from '../kernel/participants.js';
+import type { Grant } from '../kernel/grant.js';
+import { inOrder, lastBefore, type QueueNode, queueOf } from '../kernel/node-names.js';
+import { Ownership } from '../kernel/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
-import { type Listing, type NewNode, protectedCreates } from './internals/protected-create.js';
-import { type QueuePosition, retryAcrossSessions, waitInQueue } from './internals/queue.js';
-import { assertSameSession, retryRead } from './internals/session-retry.js';
-import type { Waiter, Wanted } from './internals/waiter.js';
+import { type Listing, type NewNode, protectedCreates } from '../kernel/protected-create.js';
+import { type QueuePosition, retryAcrossSessions, waitInQueue } from '../kernel/queue.js';
+import { assertSameSession, retryRead } from '../kernel/session-retry.js';
+import type { Waiter, Wanted } from '../kernel/waiter.js';
 
 const LEASE_MARKER = 'lease-';
 export const LEASE_MARKERS = [LEASE_MARKER];

@@ -1,17 +1,17 @@
 import { BadOptionError, SessionExpiredError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { publishWait } from './diagnostics.js';
-import { LeaseLostError } from './errors.js';
-import { grantInChain, reentrantGrant } from './internals/call-chain.js';
-import { type Grant, grantOf } from './internals/grant.js';
-import { holderData } from './internals/node-data.js';
-import { lastBefore, type QueueNames, type QueueNode } from './internals/node-names.js';
-import { Ownership } from './internals/ownership.js';
-import { type QueueEntry, readQueue } from './internals/participants.js';
-import { protectedCreate } from './internals/protected-create.js';
-import { acquireQueued } from './internals/queued-lock.js';
-import { retryRead } from './internals/session-retry.js';
-import type { AcquireOptions, Lease } from './lease.js';
+import { publishWait } from '../kernel/diagnostics.js';
+import { LeaseLostError } from '../kernel/errors.js';
+import { grantInChain, reentrantGrant } from '../kernel/call-chain.js';
+import { type Grant, grantOf } from '../kernel/grant.js';
+import { holderData } from '../kernel/node-data.js';
+import { lastBefore, type QueueNames, type QueueNode } from '../kernel/node-names.js';
+import { Ownership } from '../kernel/ownership.js';
+import { type QueueEntry, readQueue } from '../kernel/participants.js';
+import { protectedCreate } from '../kernel/protected-create.js';
+import { acquireQueued } from '../kernel/queued-lock.js';
+import { retryRead } from '../kernel/session-retry.js';
+import type { AcquireOptions, Lease } from '../kernel/lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 
 /*

@@ -1,20 +1,20 @@
 import type { ZkClient } from '../client/index.js';
 import { type Rules, UNCHECKED, wholeNumber } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
-import { publishWait } from './diagnostics.js';
-import type { Grant } from './internals/grant.js';
-import { holderData } from './internals/node-data.js';
-import { findLocalQueue, LocalQueue, type LocalQueueSpec } from './internals/local-queue.js';
-import type { QueueNode } from './internals/node-names.js';
-import { Ownership } from './internals/ownership.js';
-import { type QueueEntry, readQueue } from './internals/participants.js';
-import type { QueuePosition } from './internals/queue.js';
-import { cancelled, connectWithin, NO_WAITERS, type Request, Waiter } from './internals/waiter.js';
-import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from './lease.js';
+import { publishWait } from '../kernel/diagnostics.js';
+import type { Grant } from '../kernel/grant.js';
+import { holderData } from '../kernel/node-data.js';
+import { findLocalQueue, LocalQueue, type LocalQueueSpec } from '../kernel/local-queue.js';
+import type { QueueNode } from '../kernel/node-names.js';
+import { Ownership } from '../kernel/ownership.js';
+import { type QueueEntry, readQueue } from '../kernel/participants.js';
+import type { QueuePosition } from '../kernel/queue.js';
+import { cancelled, connectWithin, NO_WAITERS, type Request, Waiter } from '../kernel/waiter.js';
+import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from '../kernel/lease.js';
 import { CONSTRUCTOR_RULES, Lock, type LockConstructorOptions } from './lock.js';
 import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
 import { PermitLimit, type Permits } from './permit-limit.js';
-import type { Recipe } from './types.js';
+import type { Recipe } from '../kernel/types.js';
 
 /*
  * Semaphore (Curator's InterProcessSemaphoreV2):

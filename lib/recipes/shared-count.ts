@@ -2,7 +2,7 @@ import { parentOf } from '../client/paths.js';
 import { BadOptionError, isCode } from '../client/errors.js';
 import type { Stat, Watch, ZkClient } from '../client/index.js';
 import { checkPath } from '../client/validation.js';
-import { RecipeConflictError } from './errors.js';
+import { RecipeConflictError } from '../kernel/errors.js';
 
 /*
  * Shared count (Curator's SharedCount): a number in a znode, four bytes, big-endian, changed by versioned sets.

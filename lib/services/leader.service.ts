@@ -13,8 +13,8 @@ import {
   type TakeLeadership,
   type Term,
 } from '../recipes/index.js';
-import { runLeading } from '../recipes/internals/call-chain.js';
-import { readCandidates } from '../recipes/internals/participants.js';
+import { runLeading } from '../kernel/call-chain.js';
+import { readCandidates } from '../kernel/participants.js';
 import {
   ELECTION_RULES,
   type ElectionOptions,

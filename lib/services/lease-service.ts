@@ -14,9 +14,9 @@ import {
   type Participant,
   revoke,
 } from '../recipes/index.js';
-import { connectWithin } from '../recipes/internals/waiter.js';
-import { ACQUIRE_RULES, checkAcquire, type LeaseBase } from '../recipes/lease.js';
-import { checkDetails } from '../recipes/internals/node-data.js';
+import { connectWithin } from '../kernel/waiter.js';
+import { ACQUIRE_RULES, checkAcquire, type LeaseBase } from '../kernel/lease.js';
+import { checkDetails } from '../kernel/node-data.js';
 import { type Admission, LeaseTracker } from './lease-tracker.js';
 
 /**

@@ -3,8 +3,8 @@ import { ABORT_SIGNAL } from '../client/option-rules.js';
 import { checkValue } from '../client/validation.js';
 import type { Entry, Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../client/fifo-set.js';
-import { grantOf } from '../recipes/internals/grant.js';
-import { returnController, takeController } from '../recipes/internals/waiter.js';
+import { grantOf } from '../kernel/grant.js';
+import { returnController, takeController } from '../kernel/waiter.js';
 
 /** What the tracker must know about an acquire. */
 export interface Admission {

@@ -1,7 +1,7 @@
 import { BadOptionError } from '../client/errors.js';
 import { BELOW_ROOT, BOOLEAN, oneOf, type Rules } from '../client/option-rules.js';
 import { checkFunction, checkOptions } from '../client/validation.js';
-import { grantInChain } from '../recipes/internals/call-chain.js';
+import { grantInChain } from '../kernel/call-chain.js';
 import {
   type Entry,
   type Lease,

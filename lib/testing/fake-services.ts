@@ -1,10 +1,10 @@
 import {
+  checkTransaction,
   type Stat,
   type TransactionOperation,
   type TransactionResults,
   ZkClient,
 } from '../client/index.js';
-import { checkTransaction } from '../client/transaction.js';
 import {
   type AcquireOptions,
   type LeaderLatch,
@@ -18,16 +18,17 @@ import {
   type Semaphore,
   type SharedCount,
 } from '../recipes/index.js';
-import { Grant, RESOLVED } from '../recipes/internals/grant.js';
 import {
   busy,
   cancelled,
+  Grant,
+  LeaseTerm,
+  RESOLVED,
   timedOut,
   Waiter,
   type WaitRequest,
-} from '../recipes/internals/waiter.js';
+} from '../kernel/index.js';
 import { PermitLimit } from '../recipes/permit-limit.js';
-import { LeaseTerm } from '../recipes/term.js';
 import { electionPath } from '../services/keys.js';
 import { LeaderService } from '../services/leader.service.js';
 import { LockService } from '../services/lock.service.js';

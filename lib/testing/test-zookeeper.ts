@@ -1,5 +1,9 @@
-import { type ConnectionState, ZkClient, type ZkClientOptions } from '../client/index.js';
-import { connectWire } from '../client/transport/wire-transport.js';
+import {
+  type ConnectionState,
+  connectWire,
+  ZkClient,
+  type ZkClientOptions,
+} from '../client/index.js';
 import {
   EmbeddedZooKeeper,
   type EmbeddedZooKeeperOptions,

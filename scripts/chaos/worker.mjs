@@ -17,7 +17,7 @@ import {
   Semaphore,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { grantOf } from '../../dist/recipes/internals/grant.js';
+import { grantOf } from '../../dist/kernel/grant.js';
 import { answer, send } from '../faults/child-side.mjs';
 import { now } from '../faults/clock.js';
 import { PERMITS, ROOT } from './keys.js';

@@ -8,7 +8,7 @@ interface Equivalent extends Pick<Mutation, 'file' | 'code' | 'operator' | 'befo
 /** Survivors that were read by a person. The score leaves them out. */
 export const EQUIVALENT: readonly Equivalent[] = [
   {
-    file: 'lib/recipes/internals/handover-budget.ts',
+    file: 'lib/kernel/handover-budget.ts',
     code: 'return now < this.end ? undefined : this.yielding;',
     operator: 'other comparison',
     before: '<',
@@ -16,7 +16,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'The callers let the event loop run after the end of the slice instead of at its end.',
   },
   {
-    file: 'lib/recipes/internals/node-watch.ts',
+    file: 'lib/kernel/node-watch.ts',
     code: 'this.watches.delete(watch);',
     operator: 'dropped statement',
     before: 'this.watches.delete(watch);',
@@ -24,7 +24,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'The removal of a watch that has fired does nothing.',
   },
   {
-    file: 'lib/recipes/internals/node-watch.ts',
+    file: 'lib/kernel/node-watch.ts',
     code: 'return;',
     operator: 'dropped statement',
     before: 'return;',
@@ -32,7 +32,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'Every `deleted` listener stops the watch.',
   },
   {
-    file: 'lib/recipes/internals/node-data.ts',
+    file: 'lib/kernel/node-data.ts',
     code: 'this.failure = error;',
     operator: 'dropped statement',
     before: 'this.failure = error;',
@@ -40,7 +40,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'The server refuses a later write as well, because the version stays wrong.',
   },
   {
-    file: 'lib/recipes/internals/queue.ts',
+    file: 'lib/kernel/queue.ts',
     code: 'return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;',
     operator: 'dropped operand',
     before: 'children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined',

@@ -8,22 +8,23 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /**
  * The parts of lib/, and the parts that the files of each may import. An import of a type counts as an import.
- * The chain is module → decorators → services → recipes → internals → client → protocol.
+ * The chain is module → decorators → services → recipes → kernel → client → protocol.
  */
 const MAY_IMPORT = {
   protocol: [],
   client: ['protocol'],
   vocabulary: ['client'],
   diagnostics: ['vocabulary', 'client'],
-  internals: ['diagnostics', 'vocabulary', 'client'],
-  recipes: ['internals', 'diagnostics', 'vocabulary', 'client'],
-  services: ['recipes', 'internals', 'diagnostics', 'vocabulary', 'client'],
+  kernel: ['diagnostics', 'vocabulary', 'client'],
+  recipes: ['kernel', 'diagnostics', 'vocabulary', 'client'],
+  services: ['recipes', 'kernel', 'diagnostics', 'vocabulary', 'client'],
   tokens: ['services', 'client'],
   decorators: ['tokens', 'services', 'recipes', 'vocabulary', 'client'],
   embedded: ['protocol'],
-  'coordination recipes': ['recipes', 'internals', 'diagnostics', 'vocabulary', 'client'],
+  'coordination recipes': ['recipes', 'kernel', 'diagnostics', 'vocabulary', 'client'],
   coordination: [
     'coordination recipes',
+    'kernel',
     'tokens',
     'decorators',
     'services',
@@ -38,7 +39,7 @@ const MAY_IMPORT = {
     'coordination recipes',
     'services',
     'recipes',
-    'internals',
+    'kernel',
     'vocabulary',
     'client',
     'embedded',
@@ -51,7 +52,7 @@ const MAY_IMPORT = {
     'tokens',
     'services',
     'recipes',
-    'internals',
+    'kernel',
     'vocabulary',
     'client',
     'embedded',
@@ -61,16 +62,15 @@ const MAY_IMPORT = {
 type Part = keyof typeof MAY_IMPORT;
 
 /** The types and errors that all recipes and mechanisms speak of. */
-const VOCABULARY = /^recipes\/(errors|types|lease|term)\.ts$/;
+const VOCABULARY = /^kernel\/(errors|types|lease|term)\.ts$/;
 
 function partOf(file: string): Part {
   if (file === 'index.ts') return 'index';
   if (file === 'zk.tokens.ts') return 'tokens';
   if (/^zk\.\w+\.ts$/.test(file)) return 'module';
   if (VOCABULARY.test(file)) return 'vocabulary';
-  if (file.startsWith('recipes/internals/')) return 'internals';
   if (file.startsWith('coordination/recipes/')) return 'coordination recipes';
-  if (/^recipes\/diagnostics[./]/.test(file)) return 'diagnostics';
+  if (file === 'kernel/diagnostics.ts') return 'diagnostics';
   const folder = file.split('/')[0]!;
   if (!(folder in MAY_IMPORT)) throw new Error(`lib/${file}: name its folder in MAY_IMPORT`);
   return folder as Part;
@@ -123,7 +123,19 @@ function circular(graph: ReadonlyMap<string, readonly string[]>): string[] {
   });
 }
 
+/** Folders that stand on the core, and the folders of the core that they import only through its index. */
+const ROOMS = /^(cli|coordination|embedded|testing)\//;
+const SEALED = /^(client|kernel|recipes)\/(?!index\.ts$)/;
+
 describe('the files of lib/', () => {
+  it('import the client, the kernel and the recipes only through their index, outside of the core', () => {
+    const inside = [...lib].flatMap(([file, targets]) =>
+      ROOMS.test(file) ? targets.filter((target) => SEALED.test(target)) : [],
+    );
+    // The permits of a fake are checked as those of a semaphore are.
+    expect(inside).toEqual(['recipes/permit-limit.ts']);
+  });
+
   it('import only the parts that MAY_IMPORT allows', () => {
     const wrong = [...lib].flatMap(([file, targets]) =>
       targets

@@ -2,13 +2,14 @@ import { randomUUID } from 'node:crypto';
 import {
   CoordinationError,
   NodeError,
+  type NormalizedOptions,
+  normalizeOptions,
   NotAuthorizedError,
+  parentOf,
   type ServerKind,
   type ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
-import { type NormalizedOptions, normalizeOptions } from '../../client/options.js';
-import { parentOf } from '../../client/paths.js';
 import { Failure } from '../exit-codes.js';
 import { checkRecipes } from './recipes.js';
 import { type Check, type CheckName, type Report, reportOf, type Status } from './report.js';

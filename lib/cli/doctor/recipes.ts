@@ -9,12 +9,12 @@ import {
   ZkCache,
 } from '../../coordination/recipes/index.js';
 import {
+  abortable,
   ConnectionError,
   CoordinationError,
   NodeError,
   type ZkClient,
 } from '../../client/index.js';
-import { abortable } from '../../client/sleep.js';
 import { LeaderLatch, type Lock, Mutex, Semaphore, WriteLock } from '../../recipes/index.js';
 import { Failure } from '../exit-codes.js';
 import type { Check } from './report.js';

@@ -1,4 +1,4 @@
-import { foreignText } from '../../client/errors.js';
+import { foreignText } from '../../client/index.js';
 import { ExitCode } from '../exit-codes.js';
 
 /**

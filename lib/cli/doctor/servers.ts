@@ -1,18 +1,18 @@
 import { connect as connectTcp, isIP, isIPv6 } from 'node:net';
 import {
+  abortable,
+  type Address,
   ConnectionError,
+  connectWire,
   CoordinationError,
+  type NormalizedOptions,
+  openTls,
+  resolveHost,
   type ServerKind,
   UnsafeServerError,
   ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
-import { resolveHost } from '../../client/hosts.js';
-import type { NormalizedOptions } from '../../client/options.js';
-import { abortable } from '../../client/sleep.js';
-import { openTls } from '../../client/transport/tls.js';
-import type { Address } from '../../client/transport/transport.js';
-import { connectWire } from '../../client/transport/wire-transport.js';
 import type { Check, Status } from './report.js';
 
 /** Characters. */

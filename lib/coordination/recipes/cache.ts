@@ -1,10 +1,18 @@
 import { setMaxListeners } from 'node:events';
-import type { StateChange, ZkClient } from '../../client/index.js';
-import { detached, Listeners } from '../../client/listeners.js';
-import { sleep, whenSettled } from '../../client/sleep.js';
-import { BOOLEAN, FUNCTION, type Rules } from '../../client/option-rules.js';
-import { checkOptions, checkPath } from '../../client/validation.js';
-import { IllegalStateError } from '../../recipes/errors.js';
+import {
+  BOOLEAN,
+  checkOptions,
+  checkPath,
+  detached,
+  FUNCTION,
+  Listeners,
+  type Rules,
+  sleep,
+  type StateChange,
+  whenSettled,
+  type ZkClient,
+} from '../../client/index.js';
+import { IllegalStateError } from '../../kernel/index.js';
 import { CacheCopy, type CachedNode, type CacheEvent } from './internals/cache-copy.js';
 import { CacheReader } from './internals/cache-reader.js';
 import { CLOSE_TIMEOUT } from './internals/close-timeout.js';

@@ -1,12 +1,12 @@
 import {
   ABORT_SIGNAL,
+  checkOptions,
   FUNCTION,
   milliseconds,
   oneOf,
   type Rules,
   wholeNumber,
-} from '../../client/option-rules.js';
-import { checkOptions } from '../../client/validation.js';
+} from '../../client/index.js';
 
 /**
  * The context of one call of a handler: the znode of the item, the attempt, and the lock.

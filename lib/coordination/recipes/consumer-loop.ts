@@ -1,15 +1,18 @@
 import {
+  checkFunction,
   ConnectionError,
+  isAbortBy,
+  isCode,
+  MAX_TIMER,
   type Session,
   ShuttingDownError,
+  sleep,
   type Stat,
+  textOf,
+  whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { isCode, textOf } from '../../client/errors.js';
-import { MAX_TIMER, sleep, whenSettled } from '../../client/sleep.js';
-import { checkFunction } from '../../client/validation.js';
-import { isAbortBy } from '../../recipes/leader-selector.js';
-import { DelayedWatches } from '../../recipes/internals/delayed-watches.js';
+import { DelayedWatches } from '../../kernel/index.js';
 import {
   checkConsume,
   type ConsumeOptions,

@@ -1,10 +1,16 @@
-import { isCode } from '../../client/errors.js';
-import { BadOptionError, type RetryPolicy, type ZkClient } from '../../client/index.js';
-import { toRetryFunction } from '../../client/retry.js';
-import { type Rules, uncheckedRules } from '../../client/option-rules.js';
-import { checkBelowRoot, checkOptions } from '../../client/validation.js';
-import { duration } from '../../recipes/lease.js';
-import { Mutex } from '../../recipes/mutex.js';
+import {
+  BadOptionError,
+  checkBelowRoot,
+  checkOptions,
+  isCode,
+  type RetryPolicy,
+  type Rules,
+  toRetryFunction,
+  uncheckedRules,
+  type ZkClient,
+} from '../../client/index.js';
+import { duration } from '../../kernel/index.js';
+import { Mutex } from '../../recipes/index.js';
 import { type AtomicValue, checkInt64, encode } from './internals/counter-value.js';
 import { CounterWriter } from './internals/counter-writer.js';
 import { createPersistent } from './internals/nodes.js';

@@ -1,8 +1,14 @@
-import { isCode } from '../../client/errors.js';
-import type { Session, Stat, ZkClient } from '../../client/index.js';
-import { ABORT_SIGNAL, type Rules } from '../../client/option-rules.js';
-import { checkBelowRoot, checkOptions } from '../../client/validation.js';
-import { RecipeConflictError } from '../../recipes/errors.js';
+import {
+  ABORT_SIGNAL,
+  checkBelowRoot,
+  checkOptions,
+  isCode,
+  type Rules,
+  type Session,
+  type Stat,
+  type ZkClient,
+} from '../../client/index.js';
+import { RecipeConflictError } from '../../kernel/index.js';
 import { createPersistent, isLostReply, watchExisting } from './internals/nodes.js';
 import { removalTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 

@@ -1,9 +1,15 @@
-import { isCode } from '../../client/errors.js';
-import { ConnectionError, type Session, type Stat, type ZkClient } from '../../client/index.js';
-import { wholeNumber } from '../../client/option-rules.js';
-import { checkBelowRoot, checkOptions, checkValue } from '../../client/validation.js';
-import { IllegalStateError } from '../../recipes/errors.js';
-import { queueOf } from '../../recipes/internals/node-names.js';
+import {
+  checkBelowRoot,
+  checkOptions,
+  checkValue,
+  ConnectionError,
+  isCode,
+  type Session,
+  type Stat,
+  wholeNumber,
+  type ZkClient,
+} from '../../client/index.js';
+import { IllegalStateError, queueOf } from '../../kernel/index.js';
 import { BARRIER_RULES, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
 import { isLostReply, watchExisting } from './internals/nodes.js';

@@ -1,25 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
-import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
-import { foreignText } from '../../client/errors.js';
-import { warn } from '../../client/listeners.js';
 import {
+  BadOptionError,
   BOOLEAN,
-  FUNCTION,
-  rule,
-  type Rules,
-  UNCHECKED,
-  wholeNumber,
-} from '../../client/option-rules.js';
-import {
   checkBelowRoot,
   checkFunction,
   checkOptions,
+  foreignText,
+  FUNCTION,
   isRecord,
   MAX_REQUEST,
-} from '../../client/validation.js';
-import { RecipeConflictError } from '../../recipes/errors.js';
-import { childrenOf } from '../../recipes/internals/participants.js';
+  rule,
+  type Rules,
+  ShuttingDownError,
+  UNCHECKED,
+  warn,
+  wholeNumber,
+  type ZkClient,
+} from '../../client/index.js';
+import { childrenOf, RecipeConflictError, WAIT_RULES } from '../../kernel/index.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import {
   BYTES,
@@ -30,7 +29,6 @@ import {
 } from './internals/queue-items.js';
 import { QueuePut } from './internals/queue-put.js';
 import type { WaitOptions } from './internals/wait-limit.js';
-import { WAIT_RULES } from '../../recipes/lease.js';
 import type { ConsumeOptions, ConsumerHandle, QueueHandler } from './consume-options.js';
 import { ConsumerLoop } from './consumer-loop.js';
 

@@ -1,11 +1,20 @@
-import { isCode } from '../../client/errors.js';
-import { NotAuthorizedError, type Session, type Watch, type ZkClient } from '../../client/index.js';
-import { Listeners } from '../../client/listeners.js';
-import { abortable, sleep, whenSettled } from '../../client/sleep.js';
-import { FUNCTION, type Rules, uncheckedRules } from '../../client/option-rules.js';
-import { checkBelowRoot, checkOptions } from '../../client/validation.js';
-import { IllegalStateError } from '../../recipes/errors.js';
-import { retryRead } from '../../recipes/internals/session-retry.js';
+import {
+  abortable,
+  checkBelowRoot,
+  checkOptions,
+  FUNCTION,
+  isCode,
+  Listeners,
+  NotAuthorizedError,
+  type Rules,
+  type Session,
+  sleep,
+  uncheckedRules,
+  type Watch,
+  whenSettled,
+  type ZkClient,
+} from '../../client/index.js';
+import { IllegalStateError, retryRead } from '../../kernel/index.js';
 import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { copyData } from './internals/nodes.js';

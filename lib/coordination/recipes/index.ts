@@ -30,7 +30,7 @@ export {
   LockTimeoutError,
   RecipeConflictError,
   SequenceExhaustedError,
-} from '../../recipes/errors.js';
+} from '../../kernel/index.js';
 export {
   CounterOverflowError,
   MemberIdTakenError,

@@ -1,18 +1,21 @@
 import { randomBytes } from 'node:crypto';
-import { parentOf } from '../../client/paths.js';
-import { isCode } from '../../client/errors.js';
 import {
+  abortable,
   BadOptionError,
+  checkPath,
   ConnectionError,
+  isCode,
+  parentOf,
   type Session,
   type Watch,
   type ZkClient,
 } from '../../client/index.js';
-import { abortable } from '../../client/sleep.js';
-import { checkPath } from '../../client/validation.js';
-import { THIS_PROCESS } from '../../recipes/candidate-options.js';
-import { ParentContainers } from '../../recipes/internals/parent-containers.js';
-import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
+import {
+  assertSameSession,
+  ParentContainers,
+  retryRead,
+  THIS_PROCESS,
+} from '../../kernel/index.js';
 import { MemberIdTakenError } from './errors.js';
 import { deleteOwn } from './internals/delete-own.js';
 import type { ErrorReporter } from './internals/error-reporter.js';

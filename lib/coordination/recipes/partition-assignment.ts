@@ -1,5 +1,5 @@
-import { isRecord } from '../../client/validation.js';
-import { RecipeConflictError } from '../../recipes/errors.js';
+import { isRecord } from '../../client/index.js';
+import { RecipeConflictError } from '../../kernel/index.js';
 
 /** Which member each partition is assigned to. */
 export interface Assignment {

@@ -1,13 +1,14 @@
 import {
+  abortable,
   ConnectionError,
+  foreignText,
+  isCode,
   NotAuthorizedError,
   type Session,
+  whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { foreignText, isCode } from '../../client/errors.js';
-import { abortable, whenSettled } from '../../client/sleep.js';
-import { RecipeConflictError } from '../../recipes/errors.js';
-import { assertSameSession, retryRead } from '../../recipes/internals/session-retry.js';
+import { assertSameSession, RecipeConflictError, retryRead } from '../../kernel/index.js';
 import {
   type Assignment,
   decodeAssignment,

@@ -1,9 +1,6 @@
-import { ShuttingDownError } from '../../client/index.js';
-import { sleep } from '../../client/sleep.js';
-import { runDetached } from '../../recipes/internals/call-chain.js';
-import { isAbortBy } from '../../recipes/leader-selector.js';
-import type { Lease } from '../../recipes/lease.js';
-import type { Mutex } from '../../recipes/mutex.js';
+import { isAbortBy, ShuttingDownError, sleep } from '../../client/index.js';
+import { type Lease, runDetached } from '../../kernel/index.js';
+import type { Mutex } from '../../recipes/index.js';
 import { PartitionReleasedError } from './errors.js';
 import { retryPause } from './internals/retry-pause.js';
 import { OwnedPartition, type Partition } from './partition.js';

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { TransactionOperation, TransactionResults } from '../../client/index.js';
-import type { Lease } from '../../recipes/lease.js';
+import type { Lease } from '../../kernel/index.js';
 import { PartitionReleasedError } from './errors.js';
 
 /**

@@ -1,5 +1,12 @@
-import { FUNCTION, milliseconds, rule, type Rules, UNCHECKED } from '../../client/option-rules.js';
-import { checkOptions, checkValue } from '../../client/validation.js';
+import {
+  checkOptions,
+  checkValue,
+  FUNCTION,
+  milliseconds,
+  rule,
+  type Rules,
+  UNCHECKED,
+} from '../../client/index.js';
 import { checkMemberId, uniqueMemberId } from './member-node.js';
 
 /**

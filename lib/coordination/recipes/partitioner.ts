@@ -1,10 +1,17 @@
 import { performance } from 'node:perf_hooks';
-import type { Session, ZkClient } from '../../client/index.js';
-import { Listeners } from '../../client/listeners.js';
-import { abortable, MAX_TIMER, sleep, whenSettled } from '../../client/sleep.js';
-import { checkBelowRoot, checkFunction } from '../../client/validation.js';
-import { IllegalStateError } from '../../recipes/errors.js';
-import { Mutex } from '../../recipes/mutex.js';
+import {
+  abortable,
+  checkBelowRoot,
+  checkFunction,
+  Listeners,
+  MAX_TIMER,
+  type Session,
+  sleep,
+  whenSettled,
+  type ZkClient,
+} from '../../client/index.js';
+import { IllegalStateError } from '../../kernel/index.js';
+import { Mutex } from '../../recipes/index.js';
 import { PartitionCountError } from './errors.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { MemberNode } from './member-node.js';

@@ -1,17 +1,22 @@
-import { isCode } from '../../client/errors.js';
 import {
+  abortable,
+  checkBelowRoot,
+  checkCreateOptions,
+  checkOptions,
   ConnectionError,
   type CreateMode,
+  FUNCTION,
+  isCode,
+  Listeners,
+  type Rules,
   type Session,
+  sleep,
+  uncheckedRules,
   type Watch,
+  whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { Listeners } from '../../client/listeners.js';
-import { abortable, sleep, whenSettled } from '../../client/sleep.js';
-import { FUNCTION, type Rules, uncheckedRules } from '../../client/option-rules.js';
-import { checkBelowRoot, checkCreateOptions, checkOptions } from '../../client/validation.js';
-import { IllegalStateError, RecipeConflictError } from '../../recipes/errors.js';
-import { retryRead } from '../../recipes/internals/session-retry.js';
+import { IllegalStateError, RecipeConflictError, retryRead } from '../../kernel/index.js';
 import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
 import { ErrorReporter } from './internals/error-reporter.js';
 import { copyData } from './internals/nodes.js';

@@ -1,7 +1,13 @@
-import { isCode } from '../../client/errors.js';
-import { BadOptionError, ShuttingDownError, type ZkClient } from '../../client/index.js';
-import { type Rules, uncheckedRules } from '../../client/option-rules.js';
-import { checkCreateOptions, checkOptions } from '../../client/validation.js';
+import {
+  BadOptionError,
+  checkCreateOptions,
+  checkOptions,
+  isCode,
+  type Rules,
+  ShuttingDownError,
+  uncheckedRules,
+  type ZkClient,
+} from '../../client/index.js';
 import { isLostReply } from './internals/nodes.js';
 import { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
 

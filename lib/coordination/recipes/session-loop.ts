@@ -6,7 +6,7 @@ import {
   ShuttingDownError,
   type ZkClient,
 } from '../../client/index.js';
-import { runDetached } from '../../recipes/internals/call-chain.js';
+import { runDetached } from '../../kernel/index.js';
 import type { ErrorReporter } from './internals/error-reporter.js';
 import { retryPause } from './internals/retry-pause.js';
 

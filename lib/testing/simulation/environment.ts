@@ -4,7 +4,7 @@ import os from 'node:os';
 import { performance } from 'node:perf_hooks';
 import timers from 'node:timers';
 import timersPromises from 'node:timers/promises';
-import { separateProcesses } from '../../client/process-state.js';
+import { separateProcesses } from '../../client/index.js';
 import type { SimulatedProcess } from './process.js';
 import { WALL_CLOCK_START } from './process-clocks.js';
 import type { Random } from './random.js';

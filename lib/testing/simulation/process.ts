@@ -1,7 +1,10 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
-import { ZkClient, type ZkClientOptions } from '../../client/index.js';
-import type { ByteStream } from '../../client/transport/wire-connection.js';
-import { connectWire } from '../../client/transport/wire-transport.js';
+import {
+  type ByteStream,
+  connectWire,
+  ZkClient,
+  type ZkClientOptions,
+} from '../../client/index.js';
 import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
 import type { Overridable } from '../test-zookeeper.js';
 import { Link } from './link.js';

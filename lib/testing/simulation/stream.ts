@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { ClientStream } from '../../embedded/outbox.js';
-import type { ByteStream } from '../../client/transport/wire-connection.js';
+import type { ByteStream } from '../../client/index.js';
 
 /** A packet from one end of a connection to the other end. */
 export type Packet =

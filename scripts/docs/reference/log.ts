@@ -22,7 +22,7 @@ const MADE_ELSEWHERE: Readonly<Record<string, readonly [file: string, functionNa
     'replacementWarning',
   ],
   'lib/zk.connection.ts line': ['lib/services/overdue-monitor.ts', 'check'],
-  'lib/zk.log.ts message.reason.message': ['lib/recipes/term.ts', 'end'],
+  'lib/zk.log.ts message.reason.message': ['lib/kernel/term.ts', 'end'],
 };
 
 /**

@@ -7,7 +7,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A handover and a grant of a lingering lock do not read the clock of the session, so a caller may be granted a lease that is already lost (etcd issue 11456).',
     edits: [
       {
-        file: 'lib/recipes/internals/handover.ts',
+        file: 'lib/kernel/handover.ts',
         search: "if (this.final || !this.trusted) return 'closed';",
         replace: "if (this.final) return 'closed';",
       },
@@ -18,7 +18,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A process hands the lock over to its own callers for as long as one of them waits, although other processes wait too.',
     edits: [
       {
-        file: 'lib/recipes/internals/handover-budget.ts',
+        file: 'lib/kernel/handover-budget.ts',
         search: 'return this.grants >= MAX_GRANTS || performance.now() - this.since >= MAX_TIME;',
         replace: 'return false;',
       },
@@ -29,7 +29,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A lingering lock is not released when another process queues up for it.',
     edits: [
       {
-        file: 'lib/recipes/internals/handover.ts',
+        file: 'lib/kernel/handover.ts',
         search:
           "if (this.state === 'lingering' && contenders.state === 'present') void this.close();",
         replace: '',
@@ -41,7 +41,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A lock that was revoked is handed over and lingers.',
     edits: [
       {
-        file: 'lib/recipes/internals/ownership.ts',
+        file: 'lib/kernel/ownership.ts',
         search: `this.final = true;
     const reason = new LockRevokedError`,
         replace: 'const reason = new LockRevokedError',
@@ -53,7 +53,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'Grants that are handed over have the same fencing token.',
     edits: [
       {
-        file: 'lib/recipes/internals/ownership.ts',
+        file: 'lib/kernel/ownership.ts',
         search: 'const nth = shared ? 0 : this.tokens++;',
         replace: 'const nth = 0;',
       },
@@ -64,7 +64,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A holder does not notice that another client deleted its node.',
     edits: [
       {
-        file: 'lib/recipes/internals/node-watch.ts',
+        file: 'lib/kernel/node-watch.ts',
         search: 'if (!this.stopped) this.events.deleted(node);',
         replace: '',
       },
@@ -75,7 +75,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'The release of a lease that was lost by `holdAtMost` deletes the node of the next holder (ShedLock).',
     edits: [
       {
-        file: 'lib/recipes/internals/grant.ts',
+        file: 'lib/kernel/grant.ts',
         search: `if (this.state !== 'held') return;
     this.end('released');`,
         replace: `if (this.state !== 'held') return void this.ownership.end();
@@ -88,7 +88,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'The release of a re-entry releases the lock of the outer call.',
     edits: [
       {
-        file: 'lib/recipes/internals/grant.ts',
+        file: 'lib/kernel/grant.ts',
         search: 'if (--this.leases > 0) return RESOLVED;',
         replace: '',
       },
@@ -99,7 +99,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A call chain re-enters a lock that it has lost (CURATOR-206).',
     edits: [
       {
-        file: 'lib/recipes/internals/call-chain.ts',
+        file: 'lib/kernel/call-chain.ts',
         search: 'if (grant?.held === false && grant.lost) throw grant.lost;',
         replace: '',
       },
@@ -110,7 +110,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A lock is released before its `holdAtLeast` has passed.',
     edits: [
       {
-        file: 'lib/recipes/internals/grant.ts',
+        file: 'lib/kernel/grant.ts',
         search: 'if (keepFor > 0) {',
         replace: 'if (keepFor === Infinity) {',
       },
@@ -121,7 +121,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A lease is not lost when its `holdAtMost` has passed.',
     edits: [
       {
-        file: 'lib/recipes/internals/grant.ts',
+        file: 'lib/kernel/grant.ts',
         search: 'Math.min(holdAtMost, MAX_TIMER)',
         replace: 'MAX_TIMER',
       },

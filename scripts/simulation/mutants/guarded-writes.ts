@@ -8,7 +8,7 @@ export const GUARDED_WRITE_MUTANTS: readonly Mutant[] = [
     workload: 'guarded-writes',
     edits: [
       {
-        file: 'lib/recipes/internals/lease-transaction.ts',
+        file: 'lib/kernel/lease-transaction.ts',
         search: 'const nodes = grants.flatMap(({ ownership }) => ownership.position.nodes);',
         replace: 'const nodes: string[] = [];',
       },
@@ -20,12 +20,12 @@ export const GUARDED_WRITE_MUTANTS: readonly Mutant[] = [
     workload: 'guarded-writes',
     edits: [
       {
-        file: 'lib/recipes/internals/lease-transaction.ts',
+        file: 'lib/kernel/lease-transaction.ts',
         search: 'if (!lease.held) throw notHeld(lease);',
         replace: '',
       },
       {
-        file: 'lib/recipes/internals/grant.ts',
+        file: 'lib/kernel/grant.ts',
         search: 'if (this.transactions > 0) this.ownership.endAfterGrants();',
         replace: '',
       },
@@ -37,7 +37,7 @@ export const GUARDED_WRITE_MUTANTS: readonly Mutant[] = [
     workload: 'guarded-writes',
     edits: [
       {
-        file: 'lib/recipes/internals/grant.ts',
+        file: 'lib/kernel/grant.ts',
         search: 'if (this.transactions > 0) this.ownership.endAfterGrants();',
         replace: '',
       },

@@ -7,7 +7,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A waiter whose own node was deleted acquires the lock, because no node is ahead of it (go-zookeeper).',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search:
           'if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));',
         replace: '',
@@ -19,12 +19,12 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A create whose session expired is repeated in the next session, and its node is never used or deleted (CURATOR-604, CURATOR-696).',
     edits: [
       {
-        file: 'lib/recipes/internals/protected-create.ts',
+        file: 'lib/kernel/protected-create.ts',
         search: ': session.create(path, data, { mode });',
         replace: ': (await client.session({ signal })).create(path, data, { mode });',
       },
       {
-        file: 'lib/recipes/internals/protected-create.ts',
+        file: 'lib/kernel/protected-create.ts',
         search: 'if (unsent || lost.length > 0) await assertSameSession(client, session, signal);',
         replace: 'if ((await client.session({ signal })) !== session) continue;',
       },
@@ -35,7 +35,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A create whose reply was lost is repeated without a search for the node that it created, so an orphan node blocks the queue (CURATOR-45, CURATOR-79).',
     edits: [
       {
-        file: 'lib/recipes/internals/protected-create.ts',
+        file: 'lib/kernel/protected-create.ts',
         search: 'const found = await find(client, session, parent, lost, signal);',
         replace: 'const found = new Map<string, string>();',
       },
@@ -46,7 +46,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A wait that ends before the reply to its create leaves the node in the queue until the session ends (CURATOR-18, CURATOR-190).',
     edits: [
       {
-        file: 'lib/recipes/internals/protected-create.ts',
+        file: 'lib/kernel/protected-create.ts',
         search: 'if (lost.length > 0) void deleteLater(client, session, parent, lost);',
         replace: '',
       },
@@ -57,7 +57,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A wait that was cancelled or timed out leaves its node in the queue.',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: 'await session.guaranteedDelete(path);',
         replace: 'if (!signal.aborted) await session.guaranteedDelete(path);',
       },
@@ -68,7 +68,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A client that has created a parent node once does not create it again after the servers removed it (kazoo issue 563).',
     edits: [
       {
-        file: 'lib/recipes/internals/protected-create.ts',
+        file: 'lib/kernel/protected-create.ts',
         search: 'await (containers ??= new ParentContainers(client, parent)).ensure(signal);',
         replace: `const made = ((client as { made?: Set<string> }).made ??= new Set());
         if (made.has(parent)) throw new Error(parent + ' was deleted');
@@ -82,7 +82,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A waiter watches its predecessor with exists(), so it misses a deletion between its listing and its watch (CURATOR-107).',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: 'const read = () => session.get(path, { watch: true });',
         replace: 'const read = () => session.exists(path, { watch: true });',
       },
@@ -93,7 +93,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'Nodes are ordered by their names, which start with a random part, instead of by their sequence numbers.',
     edits: [
       {
-        file: 'lib/recipes/internals/node-names.ts',
+        file: 'lib/kernel/node-names.ts',
         search:
           'if (node.sequence < own.sequence && !(last && last.sequence > node.sequence)) last = node;',
         replace: 'if (node.name < own.name && !(last && last.name > node.name)) last = node;',
@@ -105,7 +105,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'The fencing token is taken from the listing that was sent with the create, instead of from the listing that proves the grant.',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: 'zxid: zxid ?? stat.pzxid, children, written };',
         replace: 'zxid: zxid ?? (created.listing ?? listing).stat.pzxid, children, written };',
       },
@@ -116,7 +116,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'The first attempt to join the queue takes the lock without a look at the nodes ahead of its own.',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search:
           'return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;',
         replace: 'return true;',
@@ -128,7 +128,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'The create of the first attempt is forgotten if the lock was not free, so its node blocks the queue.',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: 'const own = { ...options, firstAttempt };',
         replace: 'const own = { ...options, firstAttempt: undefined };',
       },
@@ -139,7 +139,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A node that is granted after all its waiters have left is not deleted.',
     edits: [
       {
-        file: 'lib/recipes/internals/local-queue.ts',
+        file: 'lib/kernel/local-queue.ts',
         search: 'for (const node of rest) void session.guaranteedDelete(node);',
         replace: '',
       },
@@ -150,7 +150,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A waiter whose session expires is rejected instead of queueing up again in the next session.',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: 'if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;',
         replace: 'throw error;',
       },
@@ -161,7 +161,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'The deadline of a wait is ignored.',
     edits: [
       {
-        file: 'lib/recipes/internals/waiter.ts',
+        file: 'lib/kernel/waiter.ts',
         search: 'else if (wait !== Infinity) this.startTimer',
         replace: 'else if (wait > MAX_TIMER && wait !== Infinity) this.startTimer',
       },
@@ -172,7 +172,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'An acquire with `wait: 0` waits for a lock that another caller holds.',
     edits: [
       {
-        file: 'lib/recipes/internals/waiter.ts',
+        file: 'lib/kernel/waiter.ts',
         search: 'if (this.request.wait === 0) this.reject(busy(this.request.wanted, why));',
         replace: '',
       },
@@ -195,7 +195,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     server: 'clickhouse-keeper',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: "return serverKind === 'zookeeper';",
         replace: 'return true;',
       },
@@ -207,7 +207,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     server: 'clickhouse-keeper',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: 'raisesPzxid(session) || zxid !== undefined) {',
         replace:
           'raisesPzxid(session) || zxid !== undefined || stat.pzxid > (created.listing?.stat.pzxid ?? Infinity)) {',
@@ -220,7 +220,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     server: 'clickhouse-keeper',
     edits: [
       {
-        file: 'lib/recipes/internals/queue.ts',
+        file: 'lib/kernel/queue.ts',
         search: '|| !session.trusted || !raisesPzxid(session)) return false;',
         replace: '|| !session.trusted) return false;',
       },

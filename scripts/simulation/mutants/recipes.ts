@@ -7,7 +7,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A reader shares the node of other readers although a writer waits behind it, so that writers starve.',
     edits: [
       {
-        file: 'lib/recipes/internals/handover.ts',
+        file: 'lib/kernel/handover.ts',
         search: 'if (this.spec.shared) {',
         replace: `if (this.spec.shared) return undefined;
     if (this.spec.shared) {`,
@@ -19,7 +19,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'The first reader that leaves deletes the node that other readers share.',
     edits: [
       {
-        file: 'lib/recipes/internals/ownership.ts',
+        file: 'lib/kernel/ownership.ts',
         search: 'const freed = this.grants.size === 0 && !this.ended && this.advance();',
         replace: 'const freed = !this.ended && this.end();',
       },
@@ -157,12 +157,12 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'A leader that resigns deletes its node first and ends its term later (CURATOR-653, CURATOR-645).',
     edits: [
       {
-        file: 'lib/recipes/term.ts',
+        file: 'lib/kernel/term.ts',
         search: 'return this.lease.held && !this.ending.signal.aborted;',
         replace: 'return !this.ending.signal.aborted;',
       },
       {
-        file: 'lib/recipes/term.ts',
+        file: 'lib/kernel/term.ts',
         search: `this.end('given up');
     return this.lease.release();`,
         replace: "return this.lease.release().then(() => this.end('given up'));",
@@ -174,7 +174,7 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     bug: 'After a pause, the first code still sees an active term, because the client does not read the clock of the session.',
     edits: [
       {
-        file: 'lib/recipes/term.ts',
+        file: 'lib/kernel/term.ts',
         search: 'return this.lease.held && !this.ending.signal.aborted;',
         replace: 'return !this.ending.signal.aborted;',
       },

@@ -90,7 +90,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
         replace: "transport.exists('/', false, (code) => {",
       },
       {
-        file: 'lib/recipes/internals/protected-create.ts',
+        file: 'lib/kernel/protected-create.ts',
         search: 'await retryRead(client, session, () => session.sync(parent), signal);',
         replace: '',
       },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RecipeConflictError } from '../../../lib/recipes/errors.js';
+import { RecipeConflictError } from '../../../lib/kernel/errors.js';
 import {
   type Assignment,
   decodeAssignment,

@@ -5,7 +5,7 @@ import {
   ConnectionStateMachine,
 } from '../../../lib/client/connection-state.js';
 import type { ConnectionState } from '../../../lib/client/types.js';
-import type { Handover } from '../../../lib/recipes/internals/handover.js';
+import type { Handover } from '../../../lib/kernel/handover.js';
 
 const page = readFileSync(
   new URL('../../../docs/internals/state-machines.md', import.meta.url),

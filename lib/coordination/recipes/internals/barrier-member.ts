@@ -1,7 +1,5 @@
 import { ConnectionError, type Session, type ZkClient } from '../../../client/index.js';
-import { LeaseLostError } from '../../../recipes/errors.js';
-import { NodeWatch } from '../../../recipes/internals/node-watch.js';
-import { protectedCreate } from '../../../recipes/internals/protected-create.js';
+import { LeaseLostError, NodeWatch, protectedCreate } from '../../../kernel/index.js';
 import type { WaitLimit } from './wait-limit.js';
 
 /** The end of the names of the members. */

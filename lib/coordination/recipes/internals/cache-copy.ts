@@ -1,6 +1,4 @@
-import { parentOf } from '../../../client/paths.js';
-import type { Stat } from '../../../client/index.js';
-import { Listeners } from '../../../client/listeners.js';
+import { Listeners, parentOf, type Stat } from '../../../client/index.js';
 
 /**
  * A znode in a {@link ZkCache}. Curator's ChildData.

@@ -1,20 +1,18 @@
-import { parentOf } from '../../../client/paths.js';
 import {
   BadOptionError,
   ConnectionError,
   isCode,
   NotAuthorizedError,
+  parentOf,
+  type PersistentWatch,
+  type Session,
   SessionExpiredError,
   ShuttingDownError,
-} from '../../../client/errors.js';
-import type {
-  PersistentWatch,
-  Session,
-  Watch,
-  WatchNotification,
-  ZkClient,
+  sleep,
+  type Watch,
+  type WatchNotification,
+  type ZkClient,
 } from '../../../client/index.js';
-import { sleep } from '../../../client/sleep.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
 import { RETRY_AFTER, RETRY_REFUSED_AFTER, retryPause } from './retry-pause.js';
 

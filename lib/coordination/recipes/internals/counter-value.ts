@@ -1,5 +1,5 @@
 import { BadOptionError } from '../../../client/index.js';
-import { RecipeConflictError } from '../../../recipes/errors.js';
+import { RecipeConflictError } from '../../../kernel/index.js';
 import { CounterOverflowError } from '../errors.js';
 
 /**

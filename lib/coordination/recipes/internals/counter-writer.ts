@@ -1,10 +1,13 @@
 import { setImmediate } from 'node:timers';
-import { isCode } from '../../../client/errors.js';
-import { ConnectionError, type RetryFunction, type ZkClient } from '../../../client/index.js';
-import { sleep } from '../../../client/sleep.js';
-import { LockTimeoutError } from '../../../recipes/errors.js';
-import { runDetached } from '../../../recipes/internals/call-chain.js';
-import type { Mutex } from '../../../recipes/mutex.js';
+import {
+  ConnectionError,
+  isCode,
+  type RetryFunction,
+  sleep,
+  type ZkClient,
+} from '../../../client/index.js';
+import { LockTimeoutError, runDetached } from '../../../kernel/index.js';
+import type { Mutex } from '../../../recipes/index.js';
 import {
   applyChanges,
   type AtomicValue,

@@ -1,13 +1,13 @@
-import { isCode } from '../../../client/errors.js';
 import {
   ConnectionError,
+  isCode,
   type Session,
   SessionExpiredError,
   ShuttingDownError,
+  warn,
   type ZkClient,
 } from '../../../client/index.js';
-import { warn } from '../../../client/listeners.js';
-import { stateChange } from '../../../recipes/internals/session-retry.js';
+import { stateChange } from '../../../kernel/index.js';
 
 /**
  * Deletes a znode if it is an ephemeral one of `session`. Resolves when the znode is deleted, or is left to the background

@@ -1,5 +1,4 @@
-import { isError, textOf } from '../../../client/errors.js';
-import { callListener, warn } from '../../../client/listeners.js';
+import { callListener, isError, textOf, warn } from '../../../client/index.js';
 
 /** The number of different errors that {@link ErrorReporter.reportOnce} reports until a success. */
 const MAX_DIFFERENT = 1000;

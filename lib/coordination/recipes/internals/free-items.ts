@@ -1,5 +1,4 @@
-import { isCode } from '../../../client/errors.js';
-import type { Session, Watch } from '../../../client/index.js';
+import { isCode, type Session, type Watch } from '../../../client/index.js';
 
 /** Upper bound of the random choice: contending consumers take one of the first 16 items. */
 const MAX_CHOICE = 16;

@@ -1,7 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { isCode } from '../../../client/errors.js';
-import { ConnectionError, type Session, type Watch, type ZkClient } from '../../../client/index.js';
-import { LeaseLostError } from '../../../recipes/errors.js';
+import {
+  ConnectionError,
+  isCode,
+  type Session,
+  type Watch,
+  type ZkClient,
+} from '../../../client/index.js';
+import { LeaseLostError } from '../../../kernel/index.js';
 import { retryInSession, waitForConnection } from './item-requests.js';
 
 /*

@@ -1,13 +1,13 @@
-import { isCode } from '../../../client/errors.js';
 import {
   ConnectionError,
+  isCode,
   type Session,
   SessionExpiredError,
   ShuttingDownError,
   type Stat,
   type ZkClient,
 } from '../../../client/index.js';
-import { stateChange } from '../../../recipes/internals/session-retry.js';
+import { stateChange } from '../../../kernel/index.js';
 
 /**
  * Resolves when the session has a connection. In contrast to `assertSameSession` it waits longer than the retry policy: a lock

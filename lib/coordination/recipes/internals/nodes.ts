@@ -1,13 +1,14 @@
-import { parentOf } from '../../../client/paths.js';
-import { isCode } from '../../../client/errors.js';
 import {
   BadOptionError,
+  checkData,
+  checkRequest,
   ConnectionError,
+  isCode,
+  parentOf,
   type Stat,
   type Watch,
   type ZkClient,
 } from '../../../client/index.js';
-import { checkData, checkRequest } from '../../../client/validation.js';
 
 /**
  * Returns a copy of the data of the znode `path`, because the caller may change its array afterwards.

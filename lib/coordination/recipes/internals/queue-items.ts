@@ -1,7 +1,6 @@
 import { isUint8Array } from 'node:util/types';
-import { BadOptionError } from '../../../client/index.js';
-import { checkData } from '../../../client/validation.js';
-import { RecipeConflictError } from '../../../recipes/errors.js';
+import { BadOptionError, checkData } from '../../../client/index.js';
+import { RecipeConflictError } from '../../../kernel/index.js';
 
 /*
  * The data of a znode in a queue, in the format of Curator's ItemSerializer; numbers are big-endian:

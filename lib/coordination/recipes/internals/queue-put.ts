@@ -1,7 +1,12 @@
-import { isCode } from '../../../client/errors.js';
-import { ConnectionError, SessionExpiredError, type ZkClient } from '../../../client/index.js';
-import { sleep, whenSettled } from '../../../client/sleep.js';
-import { RecipeConflictError, SequenceExhaustedError } from '../../../recipes/errors.js';
+import {
+  ConnectionError,
+  isCode,
+  SessionExpiredError,
+  sleep,
+  whenSettled,
+  type ZkClient,
+} from '../../../client/index.js';
+import { RecipeConflictError, SequenceExhaustedError } from '../../../kernel/index.js';
 import { QueueFullError } from '../errors.js';
 import { CLOSE_TIMEOUT } from './close-timeout.js';
 import { isLostReply } from './nodes.js';

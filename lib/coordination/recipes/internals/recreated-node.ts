@@ -1,15 +1,13 @@
-import { parentOf } from '../../../client/paths.js';
-import { isCode } from '../../../client/errors.js';
 import {
   ConnectionError,
   type CreateMode,
+  isCode,
+  parentOf,
   type Session,
   SessionExpiredError,
   type ZkClient,
 } from '../../../client/index.js';
-import { ParentContainers } from '../../../recipes/internals/parent-containers.js';
-import { uniqueId } from '../../../recipes/internals/protected-create.js';
-import { assertSameSession } from '../../../recipes/internals/session-retry.js';
+import { assertSameSession, ParentContainers, uniqueId } from '../../../kernel/index.js';
 import { deleteOwn } from './delete-own.js';
 
 /** The mode in which a sequential znode is created again at its path. */

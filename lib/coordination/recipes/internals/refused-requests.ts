@@ -1,6 +1,4 @@
-import { isCode } from '../../../client/errors.js';
-import { NotAuthorizedError } from '../../../client/index.js';
-import { sleep } from '../../../client/sleep.js';
+import { isCode, NotAuthorizedError, sleep } from '../../../client/index.js';
 import type { ErrorReporter } from './error-reporter.js';
 
 /** Milliseconds. */

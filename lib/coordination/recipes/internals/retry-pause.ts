@@ -1,5 +1,4 @@
-import type { ZkClient } from '../../../client/index.js';
-import { sleep } from '../../../client/sleep.js';
+import { sleep, type ZkClient } from '../../../client/index.js';
 
 /** Milliseconds between a failure and the next attempt. */
 export const RETRY_AFTER = 1000;

@@ -1,9 +1,15 @@
-import type { Session, Watch, ZkClient } from '../../../client/index.js';
-import type { Listeners } from '../../../client/listeners.js';
-import { abortable, MAX_TIMER, sleep, whenSettled } from '../../../client/sleep.js';
-import { checkOptions } from '../../../client/validation.js';
-import { cancelled } from '../../../recipes/internals/waiter.js';
-import { WAIT_RULES } from '../../../recipes/lease.js';
+import {
+  abortable,
+  checkOptions,
+  type Listeners,
+  MAX_TIMER,
+  type Session,
+  sleep,
+  type Watch,
+  whenSettled,
+  type ZkClient,
+} from '../../../client/index.js';
+import { cancelled, WAIT_RULES } from '../../../kernel/index.js';
 import { WaitTimeoutError } from '../errors.js';
 
 /**

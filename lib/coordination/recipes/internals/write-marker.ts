@@ -1,12 +1,11 @@
 import {
+  asConnectionError,
   type NodeError,
   NotAuthorizedError,
   type Session,
   type ZkClient,
 } from '../../../client/index.js';
-import { asConnectionError } from '../../../client/reply-errors.js';
-import { uniqueId } from '../../../recipes/internals/protected-create.js';
-import { retryRead } from '../../../recipes/internals/session-retry.js';
+import { retryRead, uniqueId } from '../../../kernel/index.js';
 import { isLostReply } from './nodes.js';
 
 /** An ephemeral child of the znode that is written. */

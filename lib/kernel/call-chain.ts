@@ -1,0 +1,123 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { ZkClient } from '../client/index.js';
+import type { Lease } from './lease.js';
+import type { Term } from './term.js';
+import type { Recipe } from './types.js';
+import type { Grant, GrantLease } from './grant.js';
+
+/*
+ * The leases and terms of an asynchronous call chain. The call chain is what the thread is to Curator's reentrant locks:
+ * a call inherits the leases of its enclosing calls, innermost first. A released lease is no longer held by its chain,
+ * although the chain continues, and another chain may hold the same grant by another lease.
+ */
+
+/** A call that runs as the holder of a lease or as a leader, and the calls around it. */
+export interface CallChain {
+  readonly lease?: Lease;
+  /** One lease, or those of a multi-lock. */
+  readonly held: readonly GrantLease[];
+  readonly term?: Term;
+  readonly outer: CallChain | undefined;
+}
+
+const chains = new AsyncLocalStorage<CallChain | undefined>();
+
+/** Runs `fn` as the holder of `lease`. */
+export function runHolding<T>(lease: Lease, held: readonly GrantLease[], fn: () => T): T {
+  return chains.run({ lease, held, outer: chains.getStore() }, fn);
+}
+
+/** Runs `fn` as the leader of `term`. */
+export function runLeading<T>(term: Term, fn: () => T): T {
+  return chains.run({ term, held: [], outer: chains.getStore() }, fn);
+}
+
+/** Returns the grant on `path` of which the calling chain has an unreleased lease. The grant may be lost. */
+export function grantInChain(
+  client: ZkClient,
+  path: string,
+  ...recipes: Recipe[]
+): Grant | undefined {
+  for (let chain = chains.getStore(); chain; chain = chain.outer) {
+    for (const { grant, released } of chain.held) {
+      const { ownership } = grant;
+      const matches =
+        ownership.client === client &&
+        ownership.path === path &&
+        recipes.includes(ownership.recipe);
+      if (matches && !released) return grant;
+    }
+  }
+  return undefined;
+}
+
+/** Returns the call chain of the caller; undefined outside of all leases and terms. */
+export function currentChain(): CallChain | undefined {
+  return chains.getStore();
+}
+
+/** Returns the leases that a chain holds at this moment. */
+export function heldLeases(chain: CallChain): GrantLease[] {
+  const held: GrantLease[] = [];
+  for (let call: CallChain | undefined = chain; call; call = call.outer) {
+    held.push(...call.held.filter((lease) => lease.held));
+  }
+  return held;
+}
+
+/**
+ * Returns the grant that the calling chain holds and may enter again.
+ *
+ * @throws LeaseLostError if the grant was lost: another process may hold the lock by now (CURATOR-206)
+ */
+export function reentrantGrant(client: ZkClient, path: string, recipe: Recipe): Grant | undefined {
+  const grant = grantInChain(client, path, recipe);
+  // `held` reads the clock of the session. After a pause, no timer may have set `lost` yet.
+  if (grant?.held === false && grant.lost) throw grant.lost;
+  return grant;
+}
+
+/**
+ * Returns the innermost lease of the asynchronous call chain, or the innermost one of `key`: inside a decorated method,
+ * the callback of `withLock`, and everything that they call. Undefined outside of these, and after the release. A lost
+ * lease is still returned; its `held` and `signal` show the loss. For a multi-lock it is the {@link MultiLease} without
+ * a `key`, and the single lease with one.
+ *
+ * @publicApi
+ */
+export function currentLease(key?: string): Lease | undefined {
+  for (let chain = chains.getStore(); chain; chain = chain.outer) {
+    const unreleased = chain.held.filter((lease) => !lease.released);
+    if (unreleased.length > 0 && key === undefined) return chain.lease;
+    const found = unreleased.find((lease) => lease.key === key);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/**
+ * Returns the innermost term of the asynchronous call chain, or the innermost one of `election`: inside a method of a
+ * leader, the callback `takeLeadership`, and everything that they call. Undefined outside of these. A term that is over
+ * is still returned; its `active` and `signal` show that.
+ *
+ * @publicApi
+ */
+export function currentTerm(election?: string): Term | undefined {
+  for (let chain = chains.getStore(); chain; chain = chain.outer) {
+    if (chain.term && (election === undefined || chain.term.election === election)) {
+      return chain.term;
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Runs `fn` outside of every lease and term of the caller. Use it to start something that outlives the locked call, such
+ * as a pool or a timer, which would otherwise count as the holder.
+ *
+ * @publicApi
+ */
+export function runDetached<T>(fn: () => T): T {
+  // Not exit(), which turns the hooks of all promises off and on again.
+  return chains.run(undefined, fn);
+}

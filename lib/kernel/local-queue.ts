@@ -1,0 +1,239 @@
+import type { Session, ZkClient } from '../client/index.js';
+import { currentChain, runDetached } from './call-chain.js';
+import { reportDeadHolder } from './dead-holder.js';
+import { watchForDeadlock } from './deadlock/detector.js';
+import { FifoSet } from '../client/fifo-set.js';
+import type { Grant } from './grant.js';
+import { Handover, type HandoverSpec } from './handover.js';
+import type { NodeData } from './node-data.js';
+import type { QueueSpec } from './node-names.js';
+import { type BlockingNode, type FirstAttempt, joinQueue, type QueuePosition } from './queue.js';
+import { Tries } from './tries.js';
+import {
+  busy,
+  cancelled,
+  NO_WAITERS,
+  type Request,
+  returnController,
+  takeController,
+  Waiter,
+} from './waiter.js';
+
+/*
+ * All callers of this process that want one lock. They wait here, first in, first out, behind a znode that the process
+ * creates for the first of them:
+ *
+ *     idle ── a caller asks ──▶ acquiring ── the znode is granted ──▶ open: a Handover serves the callers
+ *      ▲                        ▲     │                                │
+ *      │ no waiters             │     │ no waiters left                │ closed: other processes have their turn
+ *      └────────────────────────┴─────┴────────────────────────────────┘
+ *
+ * The queue of a semaphore acquires the next permits while earlier ones are still held; all others acquire one znode
+ * at a time.
+ */
+
+/** How a queue acquires what it hands out. */
+export interface LocalQueueSpec extends HandoverSpec {
+  /** Whether the callers hold permits, each by znodes of its own. */
+  readonly servesPermits?: boolean;
+  /** The queue of znodes, if one znode is enough. Then {@link joinQueue} makes the first attempt. */
+  readonly queue?: QueueSpec;
+  /** Acquires znodes for the first waiter. */
+  acquire(first: Waiter<Grant>, options: AcquireContext): Promise<QueuePosition>;
+  /** Called when the queue comes into use. Returns a function that is called when it is idle again. */
+  use?(): () => void;
+}
+
+export interface AcquireContext {
+  /** Aborts when the first waiter does not want this any more. */
+  readonly signal: AbortSignal;
+  readonly tries: Tries;
+  readonly firstAttempt: FirstAttempt | undefined;
+  onBlocked(node: NodeData): void;
+  onAhead(node: BlockingNode, session: Session): string | undefined;
+}
+
+type LocalQueues = Map<string, LocalQueue>;
+
+/** The queues that are in use, by client and by recipe and path. */
+const queuesInUse = new WeakMap<ZkClient, LocalQueues>();
+
+/**
+ * Returns the only queue of this process for a lock.
+ *
+ * @param variant distinguishes queues of one path
+ */
+export function findLocalQueue(
+  { client, path, recipe }: Pick<LocalQueueSpec, 'client' | 'path' | 'recipe'>,
+  specOf: () => LocalQueueSpec,
+  variant = '',
+): LocalQueue {
+  let queues = queuesInUse.get(client);
+  if (!queues) queuesInUse.set(client, (queues = new Map()));
+  const name = `${recipe}${variant} ${path}`;
+  return queues.get(name) ?? new LocalQueue(specOf(), queues, name);
+}
+
+export class LocalQueue {
+  readonly waiters = new FifoSet<Waiter<Grant>>();
+  /** Our znode in the queue of the ensemble, once another one was seen ahead of it. */
+  blockedNode: NodeData | undefined;
+  private readonly tries = new Tries();
+  /** The latest handover. */
+  private handover: Handover | undefined;
+  /** The handovers that are not closed. */
+  private open = 0;
+  private serving = false;
+  /** Aborts the acquisition that is under way. */
+  private acquiring: AbortController | undefined;
+  private acquiredCount = 1;
+  private used = false;
+  private endUse: (() => void) | undefined;
+
+  /** @param inUse where the queue is found by its name while it is in use; undefined for a queue of a single caller */
+  constructor(
+    readonly spec: LocalQueueSpec,
+    private readonly inUse?: LocalQueues,
+    private readonly name = '',
+  ) {}
+
+  /** The znode by which this process holds the lock that the waiters wait for, if only one caller can hold it. */
+  get heldNode(): string | undefined {
+    const { handover, spec } = this;
+    const holds = handover && handover.state !== 'closed' && !spec.shared && !spec.servesPermits;
+    return holds ? handover.position.nodes[0] : undefined;
+  }
+
+  /** Returns the grant itself if the caller need not wait at all. */
+  acquire(request: Request): Promise<Grant> | Grant {
+    const { wanted, signal, wait } = request;
+    if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
+    const { spec, handover } = this;
+    const grant = handover?.join(request);
+    if (grant) return grant;
+    if (wait === 0 && !spec.shared && this.refusesTries) return Promise.reject(busy(wanted));
+    if (!this.used) {
+      this.endUse = spec.use?.();
+      this.used = true;
+      this.inUse?.set(this.name, this);
+    }
+    const waiter = new Waiter<Grant>(request, this);
+    waiter.chain = currentChain();
+    this.waiters.add(waiter);
+    if (wait === 0) this.tries.add(waiter);
+    else if (waiter.chain && !spec.servesPermits) watchForDeadlock(this);
+    if (handover && handover.state !== 'closed' && !spec.servesPermits) void handover.advance();
+    else if (!this.serving) this.serve();
+    return waiter.promise;
+  }
+
+  /** Whether another caller of this process holds the lock or waits for it without a limit. */
+  private get refusesTries(): boolean {
+    const { state } = this.handover ?? {};
+    const held = state !== undefined && state !== 'closed' && state !== 'lingering';
+    // Queued tries do not show that the lock is held: it may have been released since they were blocked.
+    return !this.spec.servesPermits && (held || this.waiters.size > this.tries.size);
+  }
+
+  /** Acquires znodes for the first waiter; ends the use of the queue without one. */
+  private serve(): void {
+    const { first } = this.waiters;
+    this.serving = first !== undefined;
+    if (!first) return this.endIfIdle();
+    const { client, queue } = this.spec;
+    const { request } = first;
+    this.acquiredCount = request.count;
+    const joins =
+      queue &&
+      joinQueue(
+        client,
+        queue,
+        request.data,
+        this.tries.latest,
+        // The acquisition outlives its caller, so it must not inherit the leases of the caller's call chain.
+        (position) => runDetached(() => this.handOut(position, request)),
+        (firstAttempt) => runDetached(() => void this.acquireNodes(first, firstAttempt)),
+      );
+    if (!joins) runDetached(() => void this.acquireNodes(first));
+  }
+
+  /** Acquires znodes for `first`. Ends when they are granted, or when no waiter can use them. */
+  private async acquireNodes(first: Waiter<Grant>, firstAttempt?: FirstAttempt): Promise<void> {
+    const { spec, tries } = this;
+    const { wanted } = first.request;
+    const acquiring = takeController();
+    const { signal } = (this.acquiring = acquiring);
+    this.abortUnwanted();
+    try {
+      const position = await spec.acquire(first, {
+        signal,
+        tries,
+        firstAttempt,
+        onBlocked: (node) => (this.blockedNode = node),
+        onAhead: (node, session) => reportDeadHolder(spec.client, wanted, node, session),
+      });
+      this.acquiring = undefined;
+      // The signal of a request for permits may still have dependent signals of AbortSignal.any().
+      if (!spec.servesPermits) returnController(acquiring);
+      this.handOut(position, first.request);
+    } catch (error) {
+      this.acquiring = undefined;
+      // After an abort no caller waits for this acquisition any more. Later callers need another one.
+      if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
+      this.serve();
+    }
+  }
+
+  /** Hands znodes to the first waiters, who may have changed meanwhile, and deletes what none of them can use. */
+  private handOut(position: QueuePosition, request: Request): void {
+    const { spec, tries, waiters } = this;
+    const { session } = position;
+    let rest = position.nodes;
+    let isOpen = false;
+    for (
+      let first;
+      (first = waiters.first) && first.request.count <= rest.length && session.trusted;
+    ) {
+      const { count } = first.request;
+      const own =
+        count === position.nodes.length ? position : { ...position, nodes: rest.slice(0, count) };
+      rest = rest.slice(count);
+      this.open++;
+      isOpen = true;
+      this.handover = new Handover(spec, own, request, this);
+      if (tries.size > 0 && !spec.shared && !spec.servesPermits) {
+        for (const waiter of tries.upTo(Infinity)) waiter.blocked();
+      }
+    }
+    for (const node of rest) void session.guaranteedDelete(node);
+    if (!isOpen || spec.servesPermits) this.serve();
+  }
+
+  /** Called by a handover whose state is `closed`. */
+  onClosed(): void {
+    this.open--;
+    if (this.spec.servesPermits) this.endIfIdle();
+    else this.serve();
+  }
+
+  /** Called by a waiter whose wait has ended. */
+  leave(waiter: Waiter<Grant>): void {
+    this.waiters.delete(waiter);
+    if (waiter.request.wait === 0) this.tries.delete(waiter);
+    this.abortUnwanted();
+  }
+
+  /** Ends an acquisition whose znodes the first waiter cannot use. */
+  private abortUnwanted(): void {
+    if (this.waiters.first?.request.count !== this.acquiredCount) {
+      this.acquiring?.abort(NO_WAITERS);
+    }
+  }
+
+  private endIfIdle(): void {
+    if (this.serving || this.open > 0 || this.waiters.size > 0) return;
+    if (this.inUse?.get(this.name) === this) this.inUse.delete(this.name);
+    this.used = false;
+    this.endUse?.();
+  }
+}

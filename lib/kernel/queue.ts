@@ -1,0 +1,307 @@
+import {
+  NodeError,
+  type Session,
+  SessionExpiredError,
+  type Stat,
+  type ZkClient,
+} from '../client/index.js';
+import { isCode } from '../client/errors.js';
+import { sleep } from '../client/sleep.js';
+import { connectedSession } from '../client/zk-client.js';
+import { hasLingerMark, NodeData } from './node-data.js';
+import { freshNode, queueOf, type QueueSpec } from './node-names.js';
+import {
+  type Listing,
+  type NewNode,
+  protectedCreate,
+  type SentCreate,
+  uniqueId,
+} from './protected-create.js';
+import { assertSameSession, retryRead } from './session-retry.js';
+import type { Tries } from './tries.js';
+
+/*
+ * The queue of ephemeral sequential znodes that all locks use (Curator's LockInternals):
+ *
+ *   1. Create an ephemeral sequential znode under the path, and list the children of the path.
+ *   2. If no other znode of the queue is ahead of it, the lock is ours.
+ *   3. Otherwise watch the znode just ahead until it is deleted, and list again. For a try (an acquire with `wait: 0`)
+ *      read that znode first: the try is refused unless the znode may linger (node-data.ts).
+ *
+ * Whenever the wait ends in another way, the znode is deleted.
+ */
+
+/** The znode just ahead of our own. */
+export interface BlockingNode {
+  readonly path: string;
+  readonly data: Buffer;
+  readonly stat: Stat;
+  /** Whether it holds the lock. Otherwise it waits as well. */
+  readonly isFirst: boolean;
+}
+
+interface QueueOptions {
+  /** The data of the znode that joins the queue. */
+  data: Uint8Array;
+  /** Aborts when no caller waits for the lock any more. */
+  signal: AbortSignal;
+  /** Called whenever another znode is ahead, with our own. */
+  onBlocked: (node: NodeData) => void;
+  /** Called with the data of the znode just ahead, whenever it is read. Returns why tries are refused, if it knows. */
+  onAhead?: (node: BlockingNode, session: Session) => string | undefined;
+  /** As in {@link NewNode}, for each znode that joins the queue. */
+  onNamed?: NewNode['onNamed'];
+  /** The tries among the callers that wait for this znode. Default: none. */
+  tries?: Tries;
+  /** The first attempt to join the queue, if {@link joinQueue} made it. */
+  firstAttempt?: FirstAttempt | undefined;
+}
+
+/** The create and the listing of an attempt that did not grant the lock. */
+export interface FirstAttempt {
+  readonly sent: SentCreate;
+  /** The latest try when it was made. */
+  readonly latestTry: number;
+}
+
+/** The znodes that give the right to a lock. The session that created them owns them. */
+export interface QueuePosition {
+  readonly session: Session;
+  readonly nodes: readonly string[];
+  /** A transaction after the end of each earlier holder. The fencing tokens start from it. */
+  readonly zxid: number;
+  /** The children of the parent in that listing. */
+  readonly children: readonly string[];
+  /** The data of the znode, if it was blocked and may have been written while it waited. */
+  readonly written?: NodeData;
+}
+
+/**
+ * Joins the queue, and grants the lock at once if it is free: the usual case, without a promise. Returns false without
+ * a connection.
+ *
+ * @param onNotGranted called if the create failed, or if another znode is ahead; {@link waitInQueue} continues from there
+ */
+export function joinQueue(
+  client: ZkClient,
+  spec: QueueSpec,
+  data: Uint8Array,
+  latestTry: number,
+  onGranted: (position: QueuePosition) => void,
+  onNotGranted: (firstAttempt: FirstAttempt) => void,
+): boolean {
+  const session = connectedSession(client);
+  if (!session) return false;
+  const id = uniqueId();
+  session.createAndList(spec.parent, id + spec.marker, data, (error, path, listing) => {
+    if (path && listing && isFree(session, spec, path, listing)) {
+      const { children, stat } = listing;
+      return onGranted({ session, nodes: [path], zxid: stat.pzxid, children });
+    }
+    const created = error ? Promise.reject<string>(error) : Promise.resolve(path!);
+    onNotGranted({ sent: { session, id, created, listing }, latestTry });
+  });
+  return true;
+}
+
+function isFree(session: Session, spec: QueueSpec, path: string, listing: Listing): boolean {
+  try {
+    const { children } = listing;
+    const own = freshNode(spec, path.slice(spec.parent.length + 1));
+    if (!children.includes(own.name) || !session.trusted || !raisesPzxid(session)) return false;
+    return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;
+  } catch {
+    // waitInQueue() finds the same error, and deletes the znode.
+    return false;
+  }
+}
+
+/**
+ * Joins the queue and resolves when our znode is at its head. After the session has ended, or another process has
+ * deleted the znode, it joins again at the end.
+ *
+ * @throws the reason of `signal`; what {@link protectedCreate} throws
+ */
+export function waitInQueue(
+  client: ZkClient,
+  spec: QueueSpec,
+  options: QueueOptions,
+): Promise<QueuePosition> {
+  let { firstAttempt } = options;
+  const attempt = (session: Session) => {
+    const own = { ...options, firstAttempt };
+    firstAttempt = undefined;
+    return waitInSession(session, client, spec, own);
+  };
+  return retryAcrossSessions(client, options.signal, attempt, firstAttempt?.sent.session);
+}
+
+/** The longest pause between two attempts, in milliseconds. */
+const MAX_PAUSE = 1000;
+
+/**
+ * Repeats `attempt` until it resolves to a value: in the next session after a session has ended, and in the same one
+ * after `undefined`. It pauses before the second and later repetitions: a broken server may never list our znode.
+ *
+ * @param firstSession where to begin; default: the current session
+ * @throws what `signal` or `attempt` throws, other than SessionExpiredError
+ */
+export async function retryAcrossSessions<T>(
+  client: ZkClient,
+  signal: AbortSignal,
+  attempt: (session: Session) => Promise<T | undefined>,
+  firstSession?: Session,
+): Promise<T> {
+  for (let next = firstSession, pause = 0; ; next = undefined) {
+    const session = next ?? (await client.session({ signal }));
+    try {
+      const result = await attempt(session);
+      if (result !== undefined) return result;
+    } catch (error) {
+      if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
+    }
+    const until = (wake: () => void) => session.onLost(wake);
+    if (pause > 0) await sleep(pause, { signals: [signal], until });
+    pause = Math.min(MAX_PAUSE, 2 * pause + 10);
+  }
+}
+
+/**
+ * Returns whether the deletion of a holder's znode raises the pzxid of the parent, so that the pzxid in the listing of the
+ * next holder is the zxid of a transaction after the end of the hold. Apache ZooKeeper does so. On ClickHouse Keeper only
+ * creates raise the pzxid (ClickHouse issue 115457), so two holders in succession can list the same pzxid: the token of the
+ * second one would be equal, or lower if the first one has renewed its tokens by a write. On such a server the client
+ * writes its own znode after the listing that grants the lock, and uses the zxid of that write. A lock without contention
+ * needs the write too, because another holder may list and release between our create and our listing.
+ */
+function raisesPzxid({ serverKind }: Session): boolean {
+  return serverKind === 'zookeeper';
+}
+
+/** Resolves to undefined if the znode was deleted. */
+async function waitInSession(
+  session: Session,
+  client: ZkClient,
+  spec: QueueSpec,
+  { data, signal, onBlocked, onAhead, onNamed, tries, firstAttempt }: QueueOptions,
+): Promise<QueuePosition | undefined> {
+  const { parent, marker: suffix } = spec;
+  let latestTry = firstAttempt?.latestTry ?? tries?.latest ?? 0;
+  const mode = 'ephemeral-sequential';
+  const node = { parent, suffix, data, mode, onNamed, signal, sent: firstAttempt?.sent } as const;
+  const created = await protectedCreate(client, session, node);
+  const path = `${parent}/${created.name}`;
+  let written: NodeData | undefined;
+  let zxid: number | undefined;
+  const list = () => {
+    latestTry = tries?.latest ?? 0;
+    return retryRead(client, session, () => session.children(parent), signal);
+  };
+  try {
+    const own = freshNode(spec, created.name);
+    for (let listing: Listing = created.listing ?? (await list()); ;) {
+      signal.throwIfAborted();
+      const { children, stat } = listing;
+      // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
+      // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
+      if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));
+      const queue = queueOf(spec, children);
+      const ahead = spec.nodeAhead(queue, own);
+      if (ahead) {
+        onBlocked((written ??= new NodeData(session, path, data)));
+        const aheadPath = `${parent}/${ahead.name}`;
+        const isFirst = spec.nodeAhead(queue, ahead) === undefined;
+        const blocker = { path: aheadPath, isFirst, client, session, signal, onAhead };
+        listing = await listAfterChange(blocker, tries, latestTry, list);
+      } else if (written?.pending) {
+        // From here on only the holder writes the znode.
+        await written.pending;
+        listing = await list();
+      } else if (!session.trusted) {
+        // A pause may have outlived the session after the reply.
+        await assertSameSession(client, session, signal);
+        listing = await list();
+      } else if (raisesPzxid(session) || zxid !== undefined) {
+        return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
+      } else {
+        // No znode is ahead any more, so no try is refused during the write.
+        for (const waiter of tries?.upTo(tries.latest) ?? []) waiter.unblocked();
+        const node = (written ??= new NodeData(session, path, data));
+        ({ mzxid: zxid } = await retryRead(client, session, () => node.rewrite(), signal));
+      }
+    }
+  } catch (error) {
+    await session.guaranteedDelete(path);
+    // NO_NODE: our znode is gone, perhaps with its parent. BAD_VERSION: another process has written it twice.
+    if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
+    throw error;
+  } finally {
+    if (written) written.waiting = false;
+  }
+}
+
+interface Blocker {
+  readonly path: string;
+  readonly isFirst: boolean;
+  readonly client: ZkClient;
+  readonly session: Session;
+  readonly signal: AbortSignal;
+  readonly onAhead: QueueOptions['onAhead'];
+}
+
+/**
+ * Lists the queue again when the znode ahead may be gone, or when a try begins after the last listing. Refuses the tries
+ * that began before it, unless the znode ahead may linger: then each of them waits for a short time.
+ */
+async function listAfterChange(
+  { path, isFirst, client, session, signal, onAhead }: Blocker,
+  tries: Tries | undefined,
+  latestTry: number,
+  list: () => Promise<Listing>,
+): Promise<Listing> {
+  try {
+    const early = tries?.upTo(latestTry) ?? [];
+    if (early.length > 0) {
+      // Most tries end here. A read without a watch leaves no watch to remove.
+      const { data, stat } = await retryRead(client, session, () => session.get(path), signal);
+      const lingers = hasLingerMark(data);
+      const why = lingers ? undefined : onAhead?.({ path, data, stat, isFirst }, session);
+      for (const waiter of early) {
+        if (lingers) waiter.blockedBriefly();
+        else waiter.blocked(why);
+      }
+      signal.throwIfAborted();
+    }
+    // A read, because the watch of an exists request would remain on a znode that is gone (CURATOR-107).
+    const read = () => session.get(path, { watch: true });
+    const { watch, data, stat } = await retryRead(client, session, read, signal);
+    try {
+      onAhead?.({ path, data, stat, isFirst }, session);
+      await firstOf(tries ? [watch.fired, tries.after(latestTry)] : [watch.fired], signal);
+    } finally {
+      watch.remove();
+    }
+  } catch (error) {
+    if (!isCode(error, 'NO_NODE')) throw error;
+  }
+  return list();
+}
+
+/**
+ * Resolves with the first of some promises that never reject. Takes fewer microtasks than `Promise.race`: the listing of
+ * the next holder must not be sent after the create with which the last holder queues again, or it waits for that write.
+ *
+ * @throws the reason of `signal`
+ */
+function firstOf(changes: readonly Promise<unknown>[], signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const onChange = () => {
+      signal.removeEventListener('abort', onAbort);
+      resolve();
+    };
+    for (const change of changes) void change.then(onChange);
+  });
+}
