@@ -33,7 +33,6 @@ import { DistributedQueue, type QueueOptions } from './recipes/distributed-queue
 import { GroupMember, type GroupMemberOptions } from './recipes/group-member.js';
 import { JSON_SERIALIZER, type QueueSerializer } from './recipes/internals/queue-items.js';
 import { PersistentNode, type PersistentNodeOptions } from './recipes/persistent-node.js';
-import { PersistentTtlNode, type PersistentTtlNodeOptions } from './recipes/persistent-ttl-node.js';
 
 /**
  * Returns the token of a connection's {@link CoordinationService}: the class itself for the default connection.
@@ -211,7 +210,7 @@ export class CoordinationService {
 
   /**
    * Returns a started persistent node `<namespace>/persistent-nodes/<name>`. Its errors are logged, unless the option
-   * `onError` is set. The shutdown closes it.
+   * `onError` is set. The shutdown closes it; one with a `ttl` is left to its TTL.
    *
    * @throws BadOptionError if the name or an option is invalid; ShuttingDownError
    */
@@ -219,18 +218,6 @@ export class CoordinationService {
     const path = this.pathOf('persistent-nodes', name);
     const complete = this.logErrors(options, `persistent node ${path}`);
     return this.startRecipe(new PersistentNode(this.client, path, complete));
-  }
-
-  /**
-   * Returns a started persistent TTL node `<namespace>/persistent-ttl-nodes/<name>`. Its errors are logged, unless the
-   * option `onError` is set. The shutdown closes it, and leaves the znode to its TTL.
-   *
-   * @throws BadOptionError if the name or an option is invalid; ShuttingDownError
-   */
-  persistentTtlNode(name: string, options: PersistentTtlNodeOptions): PersistentTtlNode {
-    const path = this.pathOf('persistent-ttl-nodes', name);
-    const complete = this.logErrors(options, `persistent node ${path}`);
-    return this.startRecipe(new PersistentTtlNode(this.client, path, complete));
   }
 
   private startRecipe<T extends PersistentNode | ZkCache>(recipe: T): T {

@@ -23,8 +23,6 @@ export {
   PartitionReleasedError,
   PersistentNode,
   type PersistentNodeOptions,
-  PersistentTtlNode,
-  type PersistentTtlNodeOptions,
   type PutOptions,
   QueueFullError,
   type QueueHandler,

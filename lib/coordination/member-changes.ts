@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import type { ZkCache } from './recipes/cache.js';
-import { retryPause } from './recipes/internals/retry-pause.js';
+import { retryPause } from '../kernel/index.js';
 
 /**
  * Emits the members of a group when the cache of the group is complete, and at each change. Completes when the cache is

@@ -6,15 +6,33 @@ export {
   LockTimeoutError,
   RecipeConflictError,
   SequenceExhaustedError,
+  WaitTimeoutError,
 } from './errors.js';
+export { ErrorReporter } from './error-reporter.js';
 export { Grant, RESOLVED } from './grant.js';
 export { duration, type Lease, WAIT_RULES } from './lease.js';
 export { queueOf } from './node-names.js';
 export { THIS_PROCESS } from './node-data.js';
 export { NodeWatch } from './node-watch.js';
-export { ParentContainers } from './parent-containers.js';
 export { childrenOf, readCandidates } from './participants.js';
-export { protectedCreate, uniqueId } from './protected-create.js';
-export { assertSameSession, retryRead, stateChange } from './session-retry.js';
+export { deleteOwn, findUnique, protectedCreate, repeatCreate, uniqueId } from './own-node.js';
+export {
+  BackgroundRecipe,
+  CLOSE_TIMEOUT,
+  RETRY_AFTER,
+  RETRY_REFUSED_AFTER,
+  retryPause,
+  SessionLoop,
+} from './session-loop.js';
+export {
+  assertSameSession,
+  isLostReply,
+  retryInSession,
+  retryLostReply,
+  retryRead,
+  stateChange,
+  waitForConnection,
+} from './session-retry.js';
+export { WaitLimit, type WaitOptions } from './wait-limit.js';
 export { LeaseTerm } from './term.js';
 export { busy, cancelled, timedOut, Waiter, type WaitRequest } from './waiter.js';

@@ -1,17 +1,16 @@
 import { isCode } from '../client/errors.js';
 import { ConnectionError, type Watch, type ZkClient } from '../client/index.js';
-import { REVOKE_MESSAGE } from './node-data.js';
 import type { QueuePosition } from './queue.js';
 import { retryRead, stateChange } from './session-retry.js';
 
 interface NodeWatchEvents {
   /** Another process deleted the znode. The session does not report that, and the next waiter holds the lock by now. */
   deleted(node: string): void;
-  /** Another process asked for the lock. */
-  revoked(): void;
+  /** The data was read: at first, and after each change. */
+  read(data: Buffer): void;
 }
 
-/** Watches the znodes of a held lock for changes by other processes. */
+/** Watches the znodes of a held lock, or of a member, for changes by other processes. */
 export class NodeWatch {
   private readonly watches = new Set<Watch>();
   private stopped = false;
@@ -49,14 +48,14 @@ export class NodeWatch {
     }
   }
 
-  /** Resolves when the znode may have changed. A request for revocation may be older than the watch. */
+  /** Resolves when the znode may have changed. */
   private async changeOf(node: string): Promise<void> {
     const { session } = this.position;
     const read = () => session.get(node, { watch: true });
     const { data, watch } = await retryRead(this.client, session, read);
     if (this.stopped) return watch.remove();
     this.watches.add(watch);
-    if (data.equals(REVOKE_MESSAGE)) this.events.revoked();
+    this.events.read(data);
     await watch.fired;
     this.watches.delete(watch);
   }

@@ -7,6 +7,7 @@ import type { GrantKind, Recipe } from './types.js';
 import { FifoSet } from '../client/fifo-set.js';
 import { DelayedWatches } from './delayed-watches.js';
 import { Grant, RESOLVED } from './grant.js';
+import { REVOKE_MESSAGE } from './node-data.js';
 import { NodeWatch } from './node-watch.js';
 import type { QueuePosition } from './queue.js';
 
@@ -134,7 +135,8 @@ export class Ownership {
     this.owned.delayedWatches.delete(this);
     this.nodeWatch = new NodeWatch(this.client, this.position, {
       deleted: (node) => this.lose(new Error(`a client deleted its znode ${node}`)),
-      revoked: () => this.revoke(),
+      // A request for revocation may be older than the watch.
+      read: (data) => data.equals(REVOKE_MESSAGE) && this.revoke(),
     });
   }
 

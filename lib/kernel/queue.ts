@@ -1,12 +1,5 @@
-import {
-  NodeError,
-  type Session,
-  SessionExpiredError,
-  type Stat,
-  type ZkClient,
-} from '../client/index.js';
+import { NodeError, type Session, type Stat, type ZkClient } from '../client/index.js';
 import { isCode } from '../client/errors.js';
-import { sleep } from '../client/sleep.js';
 import { connectedSession } from '../client/zk-client.js';
 import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
@@ -16,8 +9,8 @@ import {
   protectedCreate,
   type SentCreate,
   uniqueId,
-} from './protected-create.js';
-import { assertSameSession, retryRead } from './session-retry.js';
+} from './own-node.js';
+import { assertSameSession, retryAcrossSessions, retryRead } from './session-retry.js';
 import type { Tries } from './tries.js';
 
 /*
@@ -134,36 +127,6 @@ export function waitInQueue(
     return waitInSession(session, client, spec, own);
   };
   return retryAcrossSessions(client, options.signal, attempt, firstAttempt?.sent.session);
-}
-
-/** The longest pause between two attempts, in milliseconds. */
-const MAX_PAUSE = 1000;
-
-/**
- * Repeats `attempt` until it resolves to a value: in the next session after a session has ended, and in the same one
- * after `undefined`. It pauses before the second and later repetitions: a broken server may never list our znode.
- *
- * @param firstSession where to begin; default: the current session
- * @throws what `signal` or `attempt` throws, other than SessionExpiredError
- */
-export async function retryAcrossSessions<T>(
-  client: ZkClient,
-  signal: AbortSignal,
-  attempt: (session: Session) => Promise<T | undefined>,
-  firstSession?: Session,
-): Promise<T> {
-  for (let next = firstSession, pause = 0; ; next = undefined) {
-    const session = next ?? (await client.session({ signal }));
-    try {
-      const result = await attempt(session);
-      if (result !== undefined) return result;
-    } catch (error) {
-      if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;
-    }
-    const until = (wake: () => void) => session.onLost(wake);
-    if (pause > 0) await sleep(pause, { signals: [signal], until });
-    pause = Math.min(MAX_PAUSE, 2 * pause + 10);
-  }
 }
 
 /**

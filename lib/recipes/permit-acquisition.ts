@@ -7,9 +7,9 @@ import type { Grant } from '../kernel/grant.js';
 import { inOrder, lastBefore, type QueueNode, queueOf } from '../kernel/node-names.js';
 import { Ownership } from '../kernel/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
-import { type Listing, type NewNode, protectedCreates } from '../kernel/protected-create.js';
-import { type QueuePosition, retryAcrossSessions, waitInQueue } from '../kernel/queue.js';
-import { assertSameSession, retryRead } from '../kernel/session-retry.js';
+import { type Listing, type NewNode, protectedCreates } from '../kernel/own-node.js';
+import { type QueuePosition, waitInQueue } from '../kernel/queue.js';
+import { assertSameSession, retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
 import type { Waiter, Wanted } from '../kernel/waiter.js';
 
 const LEASE_MARKER = 'lease-';

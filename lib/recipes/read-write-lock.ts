@@ -8,7 +8,7 @@ import { holderData } from '../kernel/node-data.js';
 import { lastBefore, type QueueNames, type QueueNode } from '../kernel/node-names.js';
 import { Ownership } from '../kernel/ownership.js';
 import { type QueueEntry, readQueue } from '../kernel/participants.js';
-import { protectedCreate } from '../kernel/protected-create.js';
+import { protectedCreate } from '../kernel/own-node.js';
 import { acquireQueued } from '../kernel/queued-lock.js';
 import { retryRead } from '../kernel/session-retry.js';
 import type { AcquireOptions, Lease } from '../kernel/lease.js';

@@ -16,7 +16,7 @@ const { LeaderLatch, LeaderSelector, MultiLock, Mutex, NonReentrantMutex } = rec
 const { ReadWriteLock, Semaphore, SharedCount } = recipes;
 const { DistributedAtomicLong, DistributedBarrier, DistributedDoubleBarrier } = coordination;
 const { DistributedQueue, GroupMember, Partitioner } = coordination;
-const { PersistentNode, PersistentTtlNode } = coordination;
+const { PersistentNode } = coordination;
 
 const ACL = [{ scheme: 'auth' as const, id: '', permissions: 'cdrwa' }];
 const STORED = [{ perms: 31, scheme: 'auth', id: '' }];
@@ -143,13 +143,10 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
         node.start();
         await node.waitForInitialCreate();
       }
+      const withTtl = new PersistentNode(client, `${path}/ttl`, { ttl: 60_000 });
+      await startedAndClosed(withTtl, client, `${path}/ttl`);
     },
-    ...['/ephemeral', '-ephemeral-sequential', '/persistent'],
-  ],
-  PersistentTtlNode: [
-    (client, path) =>
-      startedAndClosed(new PersistentTtlNode(client, path, { ttl: 60_000 }), client, path),
-    '/touch',
+    ...['/ephemeral', '-ephemeral-sequential', '/persistent', '/touch'],
   ],
   ZkClient: [
     async (client, path) => {

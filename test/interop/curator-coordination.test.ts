@@ -10,7 +10,6 @@ import {
   GroupMember,
   NodeError,
   PersistentNode,
-  PersistentTtlNode,
   WaitTimeoutError,
   ZkCache,
   type ZkClient,
@@ -347,7 +346,7 @@ describe('a persistent node beside that of Curator', () => {
     'with a TTL keeps the container of both, and the server deletes it after both have ended, %s as the last',
     async (last) => {
       const touches = async () => (await client.exists(`${path}/touch`))?.version ?? -1;
-      const node = new PersistentTtlNode(client, path, { ttl: TTL, data: 'x' });
+      const node = new PersistentNode(client, path, { ttl: TTL, data: 'x' });
       const ours = {
         start: async () => {
           node.start();

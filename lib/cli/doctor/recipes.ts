@@ -76,7 +76,7 @@ const RECIPES: Readonly<Record<string, Run>> = {
     await node.waitForInitialCreate();
     await node.close();
   },
-  // A PersistentTtlNode would repeat a refused create.
+  // A PersistentNode would repeat a refused create.
   'persistent TTL node': (client, path) => client.create(path, '', { ttl: 60_000 }),
   transactions: (client, path) => client.transaction([{ create: path }, { delete: path }]),
 };

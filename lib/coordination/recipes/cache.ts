@@ -12,12 +12,15 @@ import {
   whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { IllegalStateError } from '../../kernel/index.js';
+import {
+  CLOSE_TIMEOUT,
+  ErrorReporter,
+  IllegalStateError,
+  WaitLimit,
+  type WaitOptions,
+} from '../../kernel/index.js';
 import { CacheCopy, type CachedNode, type CacheEvent } from './internals/cache-copy.js';
 import { CacheReader } from './internals/cache-reader.js';
-import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
-import { ErrorReporter } from './internals/error-reporter.js';
-import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
 
 /*
  * Cache of a znode or a subtree (Curator's CuratorCache):

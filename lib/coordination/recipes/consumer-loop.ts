@@ -5,6 +5,7 @@ import {
   isCode,
   MAX_TIMER,
   type Session,
+  SessionExpiredError,
   ShuttingDownError,
   sleep,
   type Stat,
@@ -12,7 +13,7 @@ import {
   whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { DelayedWatches } from '../../kernel/index.js';
+import { DelayedWatches, ErrorReporter, retryInSession, SessionLoop } from '../../kernel/index.js';
 import {
   checkConsume,
   type ConsumeOptions,
@@ -20,15 +21,12 @@ import {
   type QueueHandler,
   type QueueItemContext,
 } from './consume-options.js';
-import { ErrorReporter } from './internals/error-reporter.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
-import { ItemLock } from './internals/item-lock.js';
-import { deleteItem, isConnectionLoss, retryInSession } from './internals/item-requests.js';
+import { deleteItem, ItemLock } from './internals/item-lock.js';
 import { decodeItems, encodeItems, type QueueSerializer } from './internals/queue-items.js';
 import { backOff, RefusedRequests } from './internals/refused-requests.js';
 import { synchronous } from './internals/synchronous.js';
 import { QueueItemError } from './errors.js';
-import { SessionLoop } from './session-loop.js';
 
 /*
  * Consumer of a queue (Curator's DistributedQueue with a lockPath):
@@ -88,11 +86,10 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     };
     this.items = new FreeItems(queue, (name) => this.busy.has(name), onPersistentLock);
     const take = (session: Session) => this.takeItems(session);
-    const reportOnce = (error: unknown) => {
+    this.loop = new SessionLoop(queue.client, take, (error) => {
       // The client reports the state of its connection.
       if (!(error instanceof ConnectionError)) this.reporter.reportOnce(error);
-    };
-    this.loop = new SessionLoop(queue.client, take, { reportOnce });
+    });
     const { retryDelay } = this.options;
     this.refused = new RefusedRequests(queue.path, retryDelay, this.reporter, this.loop.signal);
     const { signal } = options;
@@ -299,4 +296,12 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const message = `item ${item} of the queue ${path} ${what}: ${textOf(cause)}`;
     this.reporter.report(new QueueItemError(message, item, { key: path, cause }));
   }
+}
+
+function isConnectionLoss(error: unknown): boolean {
+  return (
+    error instanceof ConnectionError ||
+    error instanceof SessionExpiredError ||
+    error instanceof ShuttingDownError
+  );
 }

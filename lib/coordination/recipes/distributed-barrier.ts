@@ -8,9 +8,13 @@ import {
   type Stat,
   type ZkClient,
 } from '../../client/index.js';
-import { RecipeConflictError } from '../../kernel/index.js';
-import { createPersistent, isLostReply, watchExisting } from './internals/nodes.js';
-import { removalTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
+import {
+  isLostReply,
+  RecipeConflictError,
+  WaitLimit,
+  type WaitOptions,
+} from '../../kernel/index.js';
+import { createPersistent, watchExisting } from './internals/nodes.js';
 
 /*
  * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. A waiter waits until
@@ -90,7 +94,11 @@ export class DistributedBarrier {
    *   when the retry policy gives up
    */
   async waitOnBarrier(options: WaitOptions = {}): Promise<void> {
-    await WaitLimit.run(removalTarget(this.path), options, this.stopping, async (limit) => {
+    const { path: key } = this;
+    const failure = `the wait for the removal of barrier ${key} was not over`;
+    const remedy = 'call removeBarrier(), or pass a longer wait';
+    const target = { noun: 'barrier', key, failure, remedy } as const;
+    await WaitLimit.run(target, options, this.stopping, async (limit) => {
       for (let synced: Session | undefined; ;) {
         const session = await limit.session(this.client);
         // The server may lag behind, and not have the barrier yet. Later it is not behind what this session has read.

@@ -9,11 +9,16 @@ import {
   wholeNumber,
   type ZkClient,
 } from '../../client/index.js';
-import { IllegalStateError, queueOf } from '../../kernel/index.js';
+import {
+  IllegalStateError,
+  isLostReply,
+  queueOf,
+  WaitLimit,
+  type WaitOptions,
+} from '../../kernel/index.js';
 import { BARRIER_RULES, type BarrierOptions } from './distributed-barrier.js';
 import { BarrierMember } from './internals/barrier-member.js';
-import { isLostReply, watchExisting } from './internals/nodes.js';
-import { enterTarget, leaveTarget, WaitLimit, type WaitOptions } from './internals/wait-limit.js';
+import { watchExisting } from './internals/nodes.js';
 
 /*
  * Double barrier (Curator's DistributedDoubleBarrier, and the recipe of the ZooKeeper documentation):
@@ -87,7 +92,10 @@ export class DistributedDoubleBarrier {
    *   IllegalStateError if this object has entered already
    */
   async enter(options: WaitOptions = {}): Promise<void> {
-    const target = enterTarget(this.path, this.members);
+    const { path: key, members } = this;
+    const failure = `the wait for ${members} members to enter double barrier ${key} was not over`;
+    const remedy = 'start the missing members, or pass a longer wait';
+    const target = { noun: 'barrier', key, failure, remedy } as const;
     await WaitLimit.run(target, options, this.stopping, async (limit) => {
       const lost = this.state === 'inside' && this.member?.signal.aborted;
       if (this.state !== 'outside' && !lost) throw this.illegal('enter', 'outside');
@@ -113,7 +121,11 @@ export class DistributedDoubleBarrier {
    *   IllegalStateError if this object has not entered
    */
   async leave(options: WaitOptions = {}): Promise<void> {
-    await WaitLimit.run(leaveTarget(this.path), options, this.stopping, async (limit) => {
+    const { path: key } = this;
+    const failure = `the wait for the other members to leave double barrier ${key} was not over`;
+    const remedy = 'call leave() in each member, or pass a longer wait';
+    const target = { noun: 'barrier', key, failure, remedy } as const;
+    await WaitLimit.run(target, options, this.stopping, async (limit) => {
       if (this.state !== 'inside') throw this.illegal('leave', 'inside');
       this.state = 'leaving';
       try {

@@ -18,8 +18,13 @@ import {
   wholeNumber,
   type ZkClient,
 } from '../../client/index.js';
-import { childrenOf, RecipeConflictError, WAIT_RULES } from '../../kernel/index.js';
-import { ErrorReporter } from './internals/error-reporter.js';
+import {
+  childrenOf,
+  ErrorReporter,
+  RecipeConflictError,
+  WAIT_RULES,
+  type WaitOptions,
+} from '../../kernel/index.js';
 import {
   BYTES,
   encodeItems,
@@ -28,7 +33,6 @@ import {
   serializeItem,
 } from './internals/queue-items.js';
 import { QueuePut } from './internals/queue-put.js';
-import type { WaitOptions } from './internals/wait-limit.js';
 import type { ConsumeOptions, ConsumerHandle, QueueHandler } from './consume-options.js';
 import { ConsumerLoop } from './consumer-loop.js';
 

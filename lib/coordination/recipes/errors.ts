@@ -81,16 +81,3 @@ export class PartitionReleasedError extends CoordinationError {
 export class PartitionCountError extends CoordinationError {
   readonly code = 'PARTITION_COUNT';
 }
-
-/**
- * A wait of a recipe was not over within `wait` milliseconds: at a barrier, for the first copy of a cache, for the first
- * create of a persistent node, or for a connection to put an item into a queue. Waits for locks and elections reject with a
- * LockTimeoutError.
- * Cause: another process did not do what the caller waits for, or there was no connection.
- * Remedy: look for the process that is missing, or pass a longer `wait`.
- *
- * @publicApi
- */
-export class WaitTimeoutError extends CoordinationError {
-  readonly code = 'WAIT_TIMEOUT';
-}

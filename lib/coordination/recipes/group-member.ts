@@ -14,13 +14,15 @@ import {
   whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { IllegalStateError, retryRead } from '../../kernel/index.js';
-import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
-import { ErrorReporter } from './internals/error-reporter.js';
+import {
+  BackgroundRecipe,
+  CLOSE_TIMEOUT,
+  ErrorReporter,
+  RETRY_REFUSED_AFTER,
+  retryRead,
+} from '../../kernel/index.js';
 import { copyData } from './internals/nodes.js';
-import { RETRY_REFUSED_AFTER } from './internals/retry-pause.js';
 import { checkMemberId, MemberNode, uniqueMemberId } from './member-node.js';
-import { keepsZnodes, SessionLoop } from './session-loop.js';
 
 /*
  * Group membership (Curator's GroupMember): each member has an ephemeral znode `<path>/<id>` with its data, and watches
@@ -63,14 +65,16 @@ interface KnownMember {
  * A member of a group of processes, with data. It shares the path with Curator's `GroupMember`, and knows the members that
  * are alive. It joins again after its session has ended. A process that crashes is a member until its session expires.
  *
+ * `close()` leaves the group. It resolves when the znode is deleted, or the deletion is left to the background: without a
+ * connection, or after 2 seconds without a reply. If the deletion fails, `onError` gets the error, and the znode is deleted
+ * with its session.
+ *
  * @publicApi
  */
-export class GroupMember {
+export class GroupMember extends BackgroundRecipe {
   /** The name of this member. */
   readonly id: string;
   private readonly node: MemberNode;
-  private readonly reporter: ErrorReporter;
-  private readonly loop: SessionLoop;
   private readonly changes = new Listeners<ReadonlyMap<string, Buffer>>();
   private readonly known = new Map<string, KnownMember>();
   private view: ReadonlyMap<string, Buffer> = new Map();
@@ -80,34 +84,18 @@ export class GroupMember {
   private written: Buffer | undefined;
   /** Ends the wait for the next change. */
   private wake: (() => void) | undefined;
-  private unsubscribe: (() => void) | undefined;
-  private closed: Promise<void> | undefined;
 
-  /** @throws BadOptionError */
-  constructor(
-    readonly client: ZkClient,
-    /** The parent of the znodes of the members. */
-    readonly path: string,
-    options: GroupMemberOptions = {},
-  ) {
+  /**
+   * @param path the parent of the znodes of the members
+   * @throws BadOptionError
+   */
+  constructor(client: ZkClient, path: string, options: GroupMemberOptions = {}) {
     checkBelowRoot(path);
     const { id = uniqueMemberId(), data = '', onError } = checkOptions(options, RULES);
+    super(client, path, new ErrorReporter(onError));
     this.id = checkMemberId(id);
     this.data = copyData(`${path}/${this.id}`, data);
-    const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
-    this.reporter = new ErrorReporter(onError);
-    this.loop = new SessionLoop(client, attempt, this.reporter);
     this.node = new MemberNode(client, `${path}/${this.id}`, this.reporter);
-  }
-
-  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
-  get state(): 'latent' | 'started' | 'closed' {
-    return this.closed ? 'closed' : this.loop.state;
-  }
-
-  /** Aborts when this member is closed, also by the end of its client. */
-  get signal(): AbortSignal {
-    return this.loop.signal;
   }
 
   /** Whether this member has its znode in the current session. */
@@ -122,16 +110,6 @@ export class GroupMember {
    */
   get members(): ReadonlyMap<string, Buffer> {
     return this.view;
-  }
-
-  /**
-   * Joins the group in the background.
-   *
-   * @throws IllegalStateError if it was started or closed before
-   */
-  start(): void {
-    if (this.state !== 'latent') throw this.illegal(`was ${this.state} already`);
-    this.loop.start();
   }
 
   /**
@@ -160,46 +138,37 @@ export class GroupMember {
     return { id: this.id, joined: this.joined, members: [...this.view.keys()] };
   }
 
-  /**
-   * Leaves the group. Resolves when the znode is deleted, or the deletion is left to the background: without a connection, or
-   * after 2 seconds without a reply. If the deletion fails, `onError` gets the error, and the znode is deleted with its
-   * session. Idempotent.
-   */
-  close(): Promise<void> {
-    this.closed ??= sleep(CLOSE_TIMEOUT, { until: whenSettled(this.leave()), ref: true });
-    return this.closed;
+  protected get label(): string {
+    return `the member ${this.id} of ${this.path}`;
   }
 
-  private async leave(): Promise<void> {
-    await this.loop.close(this.illegal('was closed'));
-    await this.leaveGroup();
+  protected end(): Promise<void> {
+    const left = this.loop.close(this.illegal('was closed')).then(() => this.leave());
+    return sleep(CLOSE_TIMEOUT, { until: whenSettled(left), ref: true });
   }
 
-  private async leaveGroup(): Promise<void> {
-    this.unsubscribe?.();
+  protected override async leave(): Promise<void> {
+    this.stopListening();
     this.joinedNow = false;
     for (const name of this.known.keys()) this.forget(name);
     await this.node.delete();
   }
 
-  private async participate(session: Session, signal: AbortSignal): Promise<never> {
-    this.unsubscribe?.();
-    this.unsubscribe = session.onLost(() => (this.joinedNow = false));
-    try {
-      await this.join(session, signal);
-      for (;;) {
-        const list = () => session.children(this.path, { watch: true });
-        const { children, watch } = await retryRead(this.client, session, list, signal);
-        try {
-          if (children.includes(this.id)) await this.follow(session, children, watch, signal);
-          else await this.join(session, signal);
-        } finally {
-          watch.remove();
-        }
+  protected onSessionLost(): void {
+    this.joinedNow = false;
+  }
+
+  protected async participate(session: Session, signal: AbortSignal): Promise<never> {
+    await this.join(session, signal);
+    for (;;) {
+      const list = () => session.children(this.path, { watch: true });
+      const { children, watch } = await retryRead(this.client, session, list, signal);
+      try {
+        if (children.includes(this.id)) await this.follow(session, children, watch, signal);
+        else await this.join(session, signal);
+      } finally {
+        watch.remove();
       }
-    } catch (error) {
-      if (!signal.aborted && !keepsZnodes(session, error)) await this.leaveGroup();
-      throw error;
     }
   }
 
@@ -285,10 +254,5 @@ export class GroupMember {
   private forget(name: string): void {
     this.known.get(name)?.watch?.remove();
     this.known.delete(name);
-  }
-
-  private illegal(what: string): IllegalStateError {
-    const { id, path: key } = this;
-    return new IllegalStateError(`the member ${id} of ${key} ${what}`, { key });
   }
 }

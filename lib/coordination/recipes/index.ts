@@ -30,6 +30,8 @@ export {
   LockTimeoutError,
   RecipeConflictError,
   SequenceExhaustedError,
+  type WaitOptions,
+  WaitTimeoutError,
 } from '../../kernel/index.js';
 export {
   CounterOverflowError,
@@ -38,7 +40,6 @@ export {
   PartitionReleasedError,
   QueueFullError,
   QueueItemError,
-  WaitTimeoutError,
 } from './errors.js';
 export {
   type AtomicValue,
@@ -51,11 +52,9 @@ export { Partitioner, type PartitionHandler } from './partitioner.js';
 export type { PartitionerOptions } from './partitioner-options.js';
 export { type BarrierOptions, DistributedBarrier } from './distributed-barrier.js';
 export { DistributedDoubleBarrier } from './distributed-double-barrier.js';
-export type { WaitOptions } from './internals/wait-limit.js';
 export { DistributedQueue, type PutOptions, type QueueOptions } from './distributed-queue.js';
 export { JSON_SERIALIZER, type QueueSerializer } from './internals/queue-items.js';
 export { PersistentNode, type PersistentNodeOptions } from './persistent-node.js';
-export { PersistentTtlNode, type PersistentTtlNodeOptions } from './persistent-ttl-node.js';
 export type {
   ConsumeOptions,
   ConsumerHandle,

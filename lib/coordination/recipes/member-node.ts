@@ -3,7 +3,6 @@ import {
   abortable,
   BadOptionError,
   checkPath,
-  ConnectionError,
   isCode,
   parentOf,
   type Session,
@@ -11,14 +10,13 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 import {
-  assertSameSession,
-  ParentContainers,
+  deleteOwn,
+  type ErrorReporter,
+  repeatCreate,
   retryRead,
   THIS_PROCESS,
 } from '../../kernel/index.js';
 import { MemberIdTakenError } from './errors.js';
-import { deleteOwn } from './internals/delete-own.js';
-import type { ErrorReporter } from './internals/error-reporter.js';
 
 /** Bytes. The list of members contains each id. */
 const MAX_ID_BYTES = 255;
@@ -65,43 +63,22 @@ export class MemberNode {
     const { path, client } = this;
     this.owner = undefined;
     this.sessions.add(session.id);
-    let maybeCreated = false;
-    let containers: ParentContainers | undefined;
-    try {
-      for (;;) {
-        signal.throwIfAborted();
-        try {
-          await session.create(path, data, { mode: 'ephemeral' });
-          this.setOwner(session);
-          return true;
-        } catch (error) {
-          // If the create was applied, its repetition finds the znode of this session.
-          if (error instanceof ConnectionError) {
-            maybeCreated ||= error.maybeApplied;
-            await assertSameSession(client, session, signal);
-            continue;
-          }
-          if (isCode(error, 'NO_NODE')) {
-            await (containers ??= new ParentContainers(client, parentOf(path))).ensure(signal);
-          } else if (!isCode(error, 'NODE_EXISTS')) {
-            throw error;
-          } else if (await this.isOwn(session, signal)) {
-            this.setOwner(session);
-            return false;
-          }
-        }
+    const rules = { parent: parentOf(path), signal, undo: () => this.deleteOf(session) };
+    // If a create without a reply was applied, its repetition finds the znode of this session.
+    const created = await repeatCreate(client, session, rules, async () => {
+      signal.throwIfAborted();
+      try {
+        await session.create(path, data, { mode: 'ephemeral' });
+        return true;
+      } catch (error) {
+        if (!isCode(error, 'NODE_EXISTS')) throw error;
+        return (await this.isOwn(session, signal)) ? false : undefined;
       }
-    } catch (error) {
-      if (maybeCreated) await this.deleteOf(session);
-      containers?.abandon();
-      throw error;
-    }
-  }
-
-  private setOwner(session: Session): void {
+    });
     this.owner = session;
     this.sessions.clear();
     this.sessions.add(session.id);
+    return created;
   }
 
   /** Deletes the znode, if it belongs to the session in which this object has created it. Reports an error. */
@@ -113,7 +90,7 @@ export class MemberNode {
 
   private async deleteOf(session: Session): Promise<void> {
     try {
-      await deleteOwn(this.client, session, () => this.path);
+      await deleteOwn(this.client, session, this.path);
     } catch (error) {
       // The caller leaves the group, and must finish that.
       this.reporter.report(error);

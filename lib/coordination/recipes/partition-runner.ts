@@ -1,8 +1,7 @@
 import { isAbortBy, ShuttingDownError, sleep } from '../../client/index.js';
-import { type Lease, runDetached } from '../../kernel/index.js';
+import { type Lease, retryPause, runDetached } from '../../kernel/index.js';
 import type { Mutex } from '../../recipes/index.js';
 import { PartitionReleasedError } from './errors.js';
-import { retryPause } from './internals/retry-pause.js';
 import { OwnedPartition, type Partition } from './partition.js';
 
 /** Milliseconds before a handler that has failed is called again, at first and at most. */

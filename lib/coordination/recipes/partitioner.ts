@@ -10,10 +10,9 @@ import {
   whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { IllegalStateError } from '../../kernel/index.js';
+import { BackgroundRecipe, ErrorReporter } from '../../kernel/index.js';
 import { Mutex } from '../../recipes/index.js';
 import { PartitionCountError } from './errors.js';
-import { ErrorReporter } from './internals/error-reporter.js';
 import { MemberNode } from './member-node.js';
 import {
   type Assignment,
@@ -26,7 +25,6 @@ import { type GroupView, PartitionGroup } from './partition-group.js';
 import type { Partition } from './partition.js';
 import { PartitionRunner } from './partition-runner.js';
 import { checkPartitioner, type PartitionerOptions } from './partitioner-options.js';
-import { keepsZnodes, SessionLoop } from './session-loop.js';
 
 /*
  * Partitioner (kazoo's SetPartitioner has the same purpose; Curator has no counterpart):
@@ -58,9 +56,13 @@ export type PartitionHandler = (partition: Partition) => unknown;
  * next owner begins when the handler of the last one has settled, or its session has ended. The members have the same
  * number of partitions, or one more, and as few partitions as possible move when a member joins or leaves.
  *
+ * `close()` leaves the group and aborts the signals of its partitions. It resolves when all handlers have settled and the
+ * locks are released, or after `stopTimeout`, also while the server does not reply: then the znodes are deleted in the
+ * background. A handler must not wait for it.
+ *
  * @publicApi
  */
-export class Partitioner {
+export class Partitioner extends BackgroundRecipe {
   /** The number of partitions. */
   readonly partitions: number;
   /** The name of this member. */
@@ -69,50 +71,34 @@ export class Partitioner {
   private readonly node: MemberNode;
   private readonly rebalanceDelay: number;
   private readonly stopTimeout: number;
-  private readonly reporter: ErrorReporter<[partition?: number]>;
-  private readonly loop: SessionLoop;
+  private readonly handlerErrors: ErrorReporter<[partition: number]>;
   private readonly runners = new Map<number, PartitionRunner>();
   private readonly changes = new Listeners<readonly Partition[]>();
   private assigned: ReadonlySet<number> = new Set();
-  private unsubscribe: (() => void) | undefined;
-  private closed: Promise<void> | undefined;
 
-  /** @throws BadOptionError */
+  /**
+   * @param path the parent of the znodes of the group
+   * @throws BadOptionError
+   */
   constructor(
-    readonly client: ZkClient,
-    /** The parent of the znodes of the group. */
-    readonly path: string,
+    client: ZkClient,
+    path: string,
     private readonly handler: PartitionHandler,
     options: PartitionerOptions,
   ) {
     checkBelowRoot(path);
     checkFunction(handler, 'handler');
     const checked = checkPartitioner(options);
+    const reporter = new ErrorReporter<[partition?: number]>(checked.onError);
+    super(client, path, reporter);
+    this.handlerErrors = reporter;
     this.partitions = checked.partitions;
     this.id = checked.id;
     this.rebalanceDelay = checked.rebalanceDelay;
     this.stopTimeout = checked.stopTimeout;
-    const attempt = (session: Session, signal: AbortSignal) => this.participate(session, signal);
-    this.reporter = new ErrorReporter<[partition?: number]>(checked.onError);
-    this.loop = new SessionLoop(client, attempt, this.reporter);
     const onForeign = (error: Error) => this.reporter.report(error);
     this.group = new PartitionGroup(client, `${path}/members`, this.id, onForeign);
     this.node = new MemberNode(client, `${path}/members/${this.id}`, this.reporter);
-  }
-
-  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
-  get state(): 'latent' | 'started' | 'closed' {
-    return this.closed ? 'closed' : this.loop.state;
-  }
-
-  /**
-   * Joins the group in the background.
-   *
-   * @throws IllegalStateError if it was started or closed before
-   */
-  start(): void {
-    if (this.state !== 'latent') throw this.illegal(`was ${this.state} already`);
-    this.loop.start();
   }
 
   /** Returns the partitions that this process owns at this moment, by their indexes. Reads the clock of the session. */
@@ -140,17 +126,15 @@ export class Partitioner {
     return this.group.assignment();
   }
 
-  /**
-   * Leaves the group and aborts the signals of its partitions. Resolves when all handlers have settled and the locks are
-   * released, or after `stopTimeout`, also while the server does not reply: then the znodes are deleted in the background. A
-   * handler must not wait for it. Idempotent.
-   */
-  close(): Promise<void> {
-    this.closed ??= sleep(this.stopTimeout, { until: whenSettled(this.end()), ref: true });
-    return this.closed;
+  protected get label(): string {
+    return `the partitioner at ${this.path}`;
   }
 
-  private async end(): Promise<void> {
+  protected end(): Promise<void> {
+    return sleep(this.stopTimeout, { until: whenSettled(this.leaveForGood()), ref: true });
+  }
+
+  private async leaveForGood(): Promise<void> {
     const loopEnded = this.loop.close(this.illegal('was closed'));
     const why = 'is released, because its member leaves';
     // The handlers need not wait for the end of the loop.
@@ -160,32 +144,31 @@ export class Partitioner {
     await Promise.all([...this.runners.values()].map(({ done }) => done));
   }
 
+  protected override leave(): Promise<void> {
+    return this.leaveGroup('is released after an error');
+  }
+
   private async leaveGroup(why: string): Promise<void> {
-    this.unsubscribe?.();
+    this.stopListening();
     this.assign([], why);
     await this.node.delete();
   }
 
-  private async participate(session: Session, signal: AbortSignal): Promise<never> {
-    this.unsubscribe?.();
-    this.unsubscribe = session.onLost(() => this.assign([], 'is lost with the session'));
-    try {
-      const { assignment, members } = await abortable(this.group.read(), signal);
-      await this.checkCount(assignment, members, signal);
-      await this.join(session, signal);
-      for (let changedAt: number | undefined; ;) {
-        const view = await this.group.watch(session, signal);
-        try {
-          changedAt = await this.follow(view, session, changedAt, signal);
-        } finally {
-          view.unwatch();
-        }
+  protected onSessionLost(): void {
+    this.assign([], 'is lost with the session');
+  }
+
+  protected async participate(session: Session, signal: AbortSignal): Promise<never> {
+    const { assignment, members } = await abortable(this.group.read(), signal);
+    await this.checkCount(assignment, members, signal);
+    await this.join(session, signal);
+    for (let changedAt: number | undefined; ;) {
+      const view = await this.group.watch(session, signal);
+      try {
+        changedAt = await this.follow(view, session, changedAt, signal);
+      } finally {
+        view.unwatch();
       }
-    } catch (error) {
-      // close() leaves the group with another reason.
-      const isLeaving = !signal.aborted && !keepsZnodes(session, error);
-      if (isLeaving) await this.leaveGroup('is released after an error');
-      throw error;
     }
   }
 
@@ -272,7 +255,7 @@ export class Partitioner {
       stopTimeout,
       handler,
       onChange: () => this.changes.emit(this.owned()),
-      onError: (error) => this.reporter.report(error, index),
+      onError: (error) => this.handlerErrors.report(error, index),
       onLockError: (error) => this.reporter.reportOnce(error),
     });
     this.runners.set(index, runner);
@@ -280,10 +263,5 @@ export class Partitioner {
       this.runners.delete(index);
       this.run(index);
     });
-  }
-
-  private illegal(what: string): IllegalStateError {
-    const { path: key } = this;
-    return new IllegalStateError(`the partitioner at ${key} ${what}`, { key });
   }
 }

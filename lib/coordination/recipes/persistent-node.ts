@@ -1,5 +1,6 @@
 import {
   abortable,
+  BadOptionError,
   checkBelowRoot,
   checkCreateOptions,
   checkOptions,
@@ -16,13 +17,18 @@ import {
   whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { IllegalStateError, RecipeConflictError, retryRead } from '../../kernel/index.js';
-import { CLOSE_TIMEOUT } from './internals/close-timeout.js';
-import { ErrorReporter } from './internals/error-reporter.js';
+import {
+  BackgroundRecipe,
+  CLOSE_TIMEOUT,
+  ErrorReporter,
+  RecipeConflictError,
+  retryRead,
+  WaitLimit,
+  type WaitOptions,
+} from '../../kernel/index.js';
 import { copyData } from './internals/nodes.js';
 import { RecreatedNode } from './internals/recreated-node.js';
-import { WaitLimit, type WaitOptions } from './internals/wait-limit.js';
-import { SessionLoop } from './session-loop.js';
+import { TtlChild } from './internals/ttl-child.js';
 
 /*
  * Persistent node (Curator's PersistentNode): a znode that is created again whenever it is gone.
@@ -31,7 +37,7 @@ import { SessionLoop } from './session-loop.js';
  *   2. Read it and watch it until it is deleted, or the session ends. Then begin again.
  *
  * The name of a sequential znode begins with a unique id, so that a create whose reply was lost is found again and not
- * repeated. Later creates use the same path, with its number.
+ * repeated. Later creates use the same path, with its number. With a TTL the znode has a child, see ttl-child.ts.
  */
 
 /**
@@ -45,13 +51,20 @@ export interface PersistentNodeOptions {
   /** The type of the znode. Default `'ephemeral'`. */
   mode?: CreateMode | undefined;
   /**
+   * Instead of `mode`: the znode outlives its session and its process. The server deletes it when no process has refreshed
+   * it for this number of milliseconds, from 1 to 2,147,483,647; it looks for expired znodes once a minute. `close()`
+   * leaves the znode to its TTL. The servers need `zookeeper.extendedTypesEnabled=true`; otherwise `onError` gets a
+   * NodeError of the code UNIMPLEMENTED. Default: none. Curator's PersistentTtlNode.
+   */
+  ttl?: number | undefined;
+  /**
    * Called when the znode cannot be created, read or written, which is retried every second. Default: a process warning.
    */
   onError?: ((error: Error) => void) | undefined;
 }
 
 const RULES: Rules<PersistentNodeOptions> = {
-  ...uncheckedRules('data', 'mode'),
+  ...uncheckedRules('data', 'mode', 'ttl'),
   onError: FUNCTION,
 };
 
@@ -60,18 +73,19 @@ const RULES: Rules<PersistentNodeOptions> = {
  * client and after the loss of the session. Its parents are created as containers. An existing znode at the path is
  * adopted. If it is an ephemeral znode of another session, this process creates it again when that session ends. `close()`
  * deletes an adopted znode, with two exceptions: an ephemeral znode of another session, and, if the mode is ephemeral, a
- * persistent znode.
+ * persistent znode. Without a connection an ephemeral znode is deleted in the background after the reconnection. `close()`
+ * waits up to 2 seconds for the deletion of another znode: then `onError` gets a ConnectionError, and the deletion continues
+ * in the background until the retry policy gives up or the client is closed. If the deletion fails, `onError` gets the error.
  *
- * Counterpart of Curator's `PersistentNode`. A sequential one has a unique id in its name, as with Curator's
+ * Counterpart of Curator's `PersistentNode`, and with `ttl` of its `PersistentTtlNode`. A sequential one has a unique id in its name, as with Curator's
  * `useProtection`.
  *
  * @publicApi
  */
-export class PersistentNode {
+export class PersistentNode extends BackgroundRecipe {
   private readonly mode: CreateMode;
   private readonly node: RecreatedNode;
-  protected readonly reporter: ErrorReporter;
-  private readonly loop: SessionLoop;
+  private readonly ttlChild: TtlChild | undefined;
   private readonly changes = new Listeners<string | undefined>();
   private readonly progress = new Listeners<void>();
   private content: Buffer;
@@ -81,31 +95,24 @@ export class PersistentNode {
   private present: string | undefined;
   private wasCreated = false;
   private failure: unknown;
-  private unsubscribe: (() => void) | undefined;
-  private closed: Promise<void> | undefined;
 
-  /** @throws BadOptionError */
-  constructor(
-    readonly client: ZkClient,
-    /** The path that was given. A sequential mode adds a prefix and a number to its last part. */
-    readonly path: string,
-    options: PersistentNodeOptions = {},
-  ) {
+  /**
+   * @param path a sequential mode adds a prefix and a number to its last part
+   * @throws BadOptionError
+   */
+  constructor(client: ZkClient, path: string, options: PersistentNodeOptions = {}) {
     checkBelowRoot(path);
-    const { data = '', mode = 'ephemeral', onError } = checkOptions(options, RULES);
-    checkCreateOptions({ mode });
-    this.mode = mode;
-    this.node = new RecreatedNode(client, path, mode);
+    const { data = '', mode, ttl, onError } = checkOptions(options, RULES);
+    if (ttl !== undefined && mode !== undefined) {
+      throw new BadOptionError('mode', mode, 'left out with ttl');
+    }
+    checkCreateOptions({ mode, ttl });
+    super(client, path, new ErrorReporter(onError));
+    this.mode = mode ?? (ttl === undefined ? 'ephemeral' : 'container');
+    this.node = new RecreatedNode(client, path, this.mode);
+    const onTtlError = (error: unknown) => this.reporter.reportOnce(error);
+    if (ttl !== undefined) this.ttlChild = new TtlChild(client, path, ttl, onTtlError);
     this.content = copyData(path, data);
-    const attempt = (session: Session, signal: AbortSignal) => this.keep(session, signal);
-    this.reporter = new ErrorReporter(onError);
-    const reportOnce = (error: unknown) => this.onFailure(error);
-    this.loop = new SessionLoop(client, attempt, { reportOnce });
-  }
-
-  /** `'started'` from `start()` until `close()`, also while the connection is lost. */
-  get state(): 'latent' | 'started' | 'closed' {
-    return this.closed ? 'closed' : this.loop.state;
   }
 
   /**
@@ -116,24 +123,14 @@ export class PersistentNode {
     return this.present;
   }
 
-  /** Aborts when the persistent node is closed, also by the end of its client. */
-  get signal(): AbortSignal {
-    return this.loop.signal;
-  }
-
   /** A copy of the data that the znode has, or gets. */
   get data(): Buffer {
     return Buffer.from(this.content);
   }
 
-  /**
-   * Creates the znode in the background.
-   *
-   * @throws IllegalStateError if it was started or closed before
-   */
-  start(): void {
-    if (this.state !== 'latent') throw this.illegal(`was ${this.state} already`);
-    this.loop.start();
+  override start(): void {
+    super.start();
+    this.ttlChild?.start(() => this.touch(), this.signal);
   }
 
   /**
@@ -175,28 +172,16 @@ export class PersistentNode {
     return this.changes.add(listener);
   }
 
-  /**
-   * Deletes the znode, and does not create it again. Resolves when the znode is deleted. Without a connection an ephemeral
-   * znode is deleted in the background after the reconnection. For the deletion of another znode it waits up to 2 seconds:
-   * then `onError` gets a ConnectionError, and the deletion continues in the background until the retry policy gives up or
-   * the client is closed. If the deletion fails, `onError` gets the error. Idempotent.
-   */
-  close(): Promise<void> {
-    this.closed ??= this.end();
-    return this.closed;
+  protected get label(): string {
+    return `the persistent node ${this.path}`;
   }
 
-  /** Called at the end of `close()`. */
-  protected deleteNode(): Promise<void> {
-    return this.node.delete();
-  }
-
-  private async end(): Promise<void> {
+  protected async end(): Promise<void> {
     let isSettled = false;
     const deletion = this.loop
       .close(this.illegal('was closed'))
-      .then(() => this.unsubscribe?.())
-      .then(() => this.deleteNode())
+      .then(() => this.stopListening())
+      .then(() => this.ttlChild?.settled() ?? this.node.delete())
       .catch((error: unknown) => this.reporter.report(error))
       .finally(() => (isSettled = true));
     await sleep(CLOSE_TIMEOUT, { until: whenSettled(deletion), ref: true });
@@ -208,11 +193,11 @@ export class PersistentNode {
     this.announce(undefined);
   }
 
-  private async keep(session: Session, signal: AbortSignal): Promise<never> {
-    this.unsubscribe?.();
-    this.unsubscribe = session.onLost(() => {
-      if (this.mode.startsWith('ephemeral')) this.announce(undefined);
-    });
+  protected onSessionLost(): void {
+    if (this.mode.startsWith('ephemeral')) this.announce(undefined);
+  }
+
+  protected async participate(session: Session, signal: AbortSignal): Promise<never> {
     for (;;) {
       const data = this.content;
       this.written = (await this.node.create(session, data, signal)) ? data : undefined;
@@ -277,17 +262,19 @@ export class PersistentNode {
     if (path === this.present) return;
     this.present = path;
     if (path !== undefined) this.reporter.reset();
+    // At once, because the server does not delete a container that never had a child.
+    this.touch();
     this.progress.emit();
     this.changes.emit(path);
   }
 
-  private onFailure(error: unknown): void {
-    this.failure = error;
-    this.progress.emit();
-    this.reporter.reportOnce(error);
+  private touch(): void {
+    if (this.present !== undefined && this.state === 'started') this.ttlChild?.touch();
   }
 
-  private illegal(what: string): IllegalStateError {
-    return new IllegalStateError(`the persistent node ${this.path} ${what}`, { key: this.path });
+  protected override onFailure(error: unknown): void {
+    this.failure = error;
+    this.progress.emit();
+    super.onFailure(error);
   }
 }

@@ -19,14 +19,14 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A create whose session expired is repeated in the next session, and its node is never used or deleted (CURATOR-604, CURATOR-696).',
     edits: [
       {
-        file: 'lib/kernel/protected-create.ts',
-        search: ': session.create(path, data, { mode });',
-        replace: ': (await client.session({ signal })).create(path, data, { mode });',
+        file: 'lib/kernel/own-node.ts',
+        search: 'first ?? session.create(path, data, { mode });',
+        replace: 'first ?? (await client.session({ signal })).create(path, data, { mode });',
       },
       {
-        file: 'lib/kernel/protected-create.ts',
-        search: 'if (unsent || lost.length > 0) await assertSameSession(client, session, signal);',
-        replace: 'if ((await client.session({ signal })) !== session) continue;',
+        file: 'lib/kernel/own-node.ts',
+        search: 'await assertSameSession(client, session, signal);',
+        replace: 'if ((await client.session({ signal })) !== session) maybeCreated = false;',
       },
     ],
   },
@@ -35,9 +35,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A create whose reply was lost is repeated without a search for the node that it created, so an orphan node blocks the queue (CURATOR-45, CURATOR-79).',
     edits: [
       {
-        file: 'lib/kernel/protected-create.ts',
-        search: 'const found = await find(client, session, parent, lost, signal);',
-        replace: 'const found = new Map<string, string>();',
+        file: 'lib/kernel/own-node.ts',
+        search: 'const found = maybeCreated ? await find() : undefined;',
+        replace: 'const found = undefined;',
       },
     ],
   },
@@ -46,8 +46,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A wait that ends before the reply to its create leaves the node in the queue until the session ends (CURATOR-18, CURATOR-190).',
     edits: [
       {
-        file: 'lib/kernel/protected-create.ts',
-        search: 'if (lost.length > 0) void deleteLater(client, session, parent, lost);',
+        file: 'lib/kernel/own-node.ts',
+        search: 'if (maybeCreated) await undo?.();',
         replace: '',
       },
     ],
@@ -68,12 +68,12 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A client that has created a parent node once does not create it again after the servers removed it (kazoo issue 563).',
     edits: [
       {
-        file: 'lib/kernel/protected-create.ts',
-        search: 'await (containers ??= new ParentContainers(client, parent)).ensure(signal);',
+        file: 'lib/kernel/own-node.ts',
+        search: 'await containers.ensure(signal);',
         replace: `const made = ((client as { made?: Set<string> }).made ??= new Set());
         if (made.has(parent)) throw new Error(parent + ' was deleted');
         made.add(parent);
-        await (containers ??= new ParentContainers(client, parent)).ensure(signal);`,
+        await containers.ensure(signal);`,
       },
     ],
   },
@@ -150,9 +150,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A waiter whose session expires is rejected instead of queueing up again in the next session.',
     edits: [
       {
-        file: 'lib/kernel/queue.ts',
-        search: 'if (signal.aborted || !(error instanceof SessionExpiredError)) throw error;',
-        replace: 'throw error;',
+        file: 'lib/kernel/session-retry.ts',
+        search: 'if (!(error instanceof SessionExpiredError)) await onError(error);',
+        replace: 'await onError(error);',
       },
     ],
   },

@@ -90,8 +90,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
         replace: "transport.exists('/', false, (code) => {",
       },
       {
-        file: 'lib/kernel/protected-create.ts',
-        search: 'await retryRead(client, session, () => session.sync(parent), signal);',
+        file: 'lib/kernel/own-node.ts',
+        search: 'await session.sync(parent);',
         replace: '',
       },
     ],

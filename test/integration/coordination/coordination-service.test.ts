@@ -41,9 +41,9 @@ describe('the methods of CoordinationService', () => {
 
   it.runIf(serverHas.ttlNodes)('keep persistent nodes until the shutdown', async () => {
     const node = service.persistentNode('web/1', { mode: 'persistent' });
-    const ttlNode = service.persistentTtlNode('batch', { ttl: 60_000 });
+    const ttlNode = service.persistentNode('batch', { ttl: 60_000 });
     expect(await node.waitForInitialCreate()).toBe(`${namespace}/persistent-nodes/web%2F1`);
-    const ttlPath = `${namespace}/persistent-ttl-nodes/batch`;
+    const ttlPath = `${namespace}/persistent-nodes/batch`;
     expect(await ttlNode.waitForInitialCreate()).toBe(ttlPath);
     await eventually(async () => {
       expect(await service.client.exists(`${ttlPath}/touch`)).toBeDefined();
@@ -92,7 +92,6 @@ describe('the methods of CoordinationService', () => {
     expect(() => service.doubleBarrier('a', 0)).toThrow('members must be');
     expect(() => service.persistentNode('')).toThrow('name must be');
     expect(() => service.persistentNode('a', { mode: 'x' as never })).toThrow('mode must be');
-    expect(() => service.persistentTtlNode('a', {} as never)).toThrow('ttl must be');
   });
 
   it('need a connection of ZkModule', async () => {
@@ -136,7 +135,6 @@ describe('the methods of CoordinationService', () => {
       () => service.members('a'),
       () => service.cache('a'),
       () => service.persistentNode('a'),
-      () => service.persistentTtlNode('a', { ttl: 1 }),
       () => queue.consume(() => {}),
     ]) {
       expect(open).toThrow(ShuttingDownError);

@@ -6,7 +6,6 @@ import {
   NotAuthorizedError,
   PersistentNode,
   type PersistentNodeOptions,
-  PersistentTtlNode,
   RecipeConflictError,
   ShuttingDownError,
   WaitCancelledError,
@@ -258,11 +257,11 @@ describe('a persistent node', () => {
   });
 });
 
-describe.runIf(serverHas.ttlNodes)('a persistent TTL node', () => {
+describe.runIf(serverHas.ttlNodes)('a persistent node with a TTL', () => {
   async function keepTtlNode(of: ZkClient) {
     const errors: unknown[] = [];
     const onError = (error: unknown) => errors.push(error);
-    const node = new PersistentTtlNode(of, path, { ttl: 60, data: 'x', onError });
+    const node = new PersistentNode(of, path, { ttl: 60, data: 'x', onError });
     open.push(node);
     node.start();
     await node.waitForInitialCreate();
@@ -299,12 +298,11 @@ describe.runIf(serverHas.ttlNodes)('a persistent TTL node', () => {
 
   it('refuses wrong options', () => {
     for (const [option, options] of [
-      ['ttl', {}],
       ['ttl', { ttl: 0 }],
       ['childName', { ttl: 1, childName: 'a' }],
       ['mode', { ttl: 1, mode: 'ephemeral' }],
     ] as [string, { ttl: number }][]) {
-      const make = () => new PersistentTtlNode(client, '/a', options);
+      const make = () => new PersistentNode(client, '/a', options);
       expect(make).toThrow(expect.objectContaining({ code: 'BAD_OPTION', option }));
     }
   });

@@ -5,7 +5,7 @@ import {
   type Session,
   type ZkClient,
 } from '../../../lib/client/index.js';
-import { ErrorReporter } from '../../../lib/coordination/recipes/internals/error-reporter.js';
+import { ErrorReporter } from '../../../lib/kernel/error-reporter.js';
 import { MemberNode } from '../../../lib/coordination/recipes/member-node.js';
 
 const PATH = '/group/a';

@@ -1,6 +1,10 @@
 import { ConnectionError, type Session, type ZkClient } from '../../../client/index.js';
-import { LeaseLostError, NodeWatch, protectedCreate } from '../../../kernel/index.js';
-import type { WaitLimit } from './wait-limit.js';
+import {
+  LeaseLostError,
+  NodeWatch,
+  protectedCreate,
+  type WaitLimit,
+} from '../../../kernel/index.js';
 
 /** The end of the names of the members. */
 const SUFFIX = 'member';
@@ -60,7 +64,7 @@ export class BarrierMember {
     this.watch = new NodeWatch(
       client,
       { session, nodes: [this.path] },
-      { deleted: () => this.lose(`another client deleted ${this.path}`), revoked: () => {} },
+      { deleted: () => this.lose(`another client deleted ${this.path}`), read: () => {} },
     );
     this.unsubscribe = session.onLost((cause) => this.lose('its session ended', cause));
   }

@@ -14,7 +14,7 @@ import {
   type ZkClient,
 } from '../../../client/index.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
-import { RETRY_AFTER, RETRY_REFUSED_AFTER, retryPause } from './retry-pause.js';
+import { RETRY_AFTER, RETRY_REFUSED_AFTER, retryPause } from '../../../kernel/index.js';
 
 /** The number of znodes that are read at the same time. */
 const MAX_READS = 128;

@@ -6,7 +6,12 @@ import {
   sleep,
   type ZkClient,
 } from '../../../client/index.js';
-import { LockTimeoutError, runDetached } from '../../../kernel/index.js';
+import {
+  isLostReply,
+  LockTimeoutError,
+  retryLostReply,
+  runDetached,
+} from '../../../kernel/index.js';
 import type { Mutex } from '../../../recipes/index.js';
 import {
   applyChanges,
@@ -15,7 +20,7 @@ import {
   decode,
   encode,
 } from './counter-value.js';
-import { createPersistent, isLostReply, retryLostReply } from './nodes.js';
+import { createPersistent } from './nodes.js';
 import { type CounterSnapshot, UnconfirmedWrite } from './unconfirmed-write.js';
 import { WriteMarker } from './write-marker.js';
 

@@ -3,11 +3,15 @@ import {
   ConnectionError,
   isCode,
   type Session,
-  type Watch,
+  type Stat,
   type ZkClient,
 } from '../../../client/index.js';
-import { LeaseLostError } from '../../../kernel/index.js';
-import { retryInSession, waitForConnection } from './item-requests.js';
+import {
+  LeaseLostError,
+  NodeWatch,
+  retryInSession,
+  waitForConnection,
+} from '../../../kernel/index.js';
 
 /*
  * The lock of a queue item: an ephemeral znode with the name of the item. Unlike the znodes of other locks, its name is
@@ -22,7 +26,7 @@ export class ItemLock {
   readonly watchAt = performance.now() + WATCH_AFTER;
   private readonly lost = new AbortController();
   private readonly unsubscribe: () => void;
-  private watch: Watch | undefined;
+  private watch: NodeWatch | undefined;
   private released: Promise<void> | undefined;
   /** Whether the znode was deleted by another client. */
   private deleted = false;
@@ -95,11 +99,15 @@ export class ItemLock {
 
   /** Watches for the deletion of the znode by another client. */
   watchNodes(): void {
-    this.follow().catch((error: unknown) => {
-      if (this.released || !this.session.alive) return;
-      const message = `${this.path} cannot be watched, so a deletion goes unnoticed: ${String(error)}`;
-      process.emitWarning(message, { code: 'ZK_WATCH_FAILED' });
-    });
+    const { client, session, path, id } = this;
+    this.watch = new NodeWatch(
+      client,
+      { session, nodes: [path] },
+      {
+        deleted: () => this.onDeleted(),
+        read: (data) => data.equals(id) || this.onDeleted(),
+      },
+    );
   }
 
   /** Deletes the lock. Resolves when it is deleted or the session is over. Idempotent. */
@@ -112,7 +120,7 @@ export class ItemLock {
 
   private async delete(): Promise<void> {
     this.unsubscribe();
-    this.watch?.remove();
+    this.watch?.stop();
     // The first delete does not read the data. Only a client that breaks the protocol deletes the lock of a living session,
     // and the watch reports that to the handlers that take longer than WATCH_AFTER.
     for (let exists = !this.deleted; exists;) {
@@ -129,28 +137,10 @@ export class ItemLock {
     }
   }
 
-  private async follow(): Promise<void> {
-    while (!this.released && this.session.alive) {
-      try {
-        const { data, watch } = await this.session.get(this.path, { watch: true });
-        if (this.released) return watch.remove();
-        if (!data.equals(this.id)) {
-          watch.remove();
-          return this.onDeleted();
-        }
-        this.watch = watch;
-        await watch.fired;
-      } catch (error) {
-        if (isCode(error, 'NO_NODE')) return this.onDeleted();
-        if (!(error instanceof ConnectionError)) throw error;
-        await waitForConnection(this.client, this.session);
-      }
-    }
-  }
-
   private onDeleted(): void {
     if (this.released) return;
     this.deleted = true;
+    this.watch?.stop();
     this.lose(new Error('a client deleted its znode'));
   }
 }
@@ -167,4 +157,28 @@ async function hasData(
     return (await session.get(path)).data.equals(expected);
   };
   return (await retryInSession(client, session, read)) ?? false;
+}
+
+/**
+ * Deletes an item, whose lock the caller has. After a lost connection the znode with this name may be another one, if the
+ * queue was deleted and created again.
+ *
+ * @param isCurrent whether the connection has lasted since the item was read
+ */
+export async function deleteItem(
+  client: ZkClient,
+  session: Session,
+  path: string,
+  { czxid }: Stat,
+  isCurrent: boolean,
+): Promise<void> {
+  let checked = isCurrent;
+  await retryInSession(client, session, async () => {
+    if (!checked) {
+      await session.sync(path);
+      if ((await session.exists(path))?.czxid !== czxid) return;
+    }
+    checked = false;
+    await session.delete(path);
+  });
 }

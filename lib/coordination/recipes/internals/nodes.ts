@@ -2,7 +2,6 @@ import {
   BadOptionError,
   checkData,
   checkRequest,
-  ConnectionError,
   isCode,
   parentOf,
   type Stat,
@@ -20,22 +19,6 @@ export function copyData(path: string, data: string | Uint8Array | undefined): B
   const checked = checkData(data);
   checkRequest('', path, checked);
   return Buffer.from(checked);
-}
-
-/** Whether the reply to a write was lost, so that it may have been applied. */
-export function isLostReply(error: unknown): error is ConnectionError {
-  return error instanceof ConnectionError && error.maybeApplied;
-}
-
-/** Repeats a write until it gets a reply. A write that is applied twice must have the effect of one. */
-export async function retryLostReply<T>(write: () => Promise<T>): Promise<T> {
-  for (;;) {
-    try {
-      return await write();
-    } catch (error) {
-      if (!isLostReply(error)) throw error;
-    }
-  }
 }
 
 /**

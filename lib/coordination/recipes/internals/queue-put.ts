@@ -6,12 +6,16 @@ import {
   whenSettled,
   type ZkClient,
 } from '../../../client/index.js';
-import { RecipeConflictError, SequenceExhaustedError } from '../../../kernel/index.js';
+import {
+  CLOSE_TIMEOUT,
+  isLostReply,
+  RecipeConflictError,
+  SequenceExhaustedError,
+  WaitLimit,
+  type WaitOptions,
+} from '../../../kernel/index.js';
 import { QueueFullError } from '../errors.js';
-import { CLOSE_TIMEOUT } from './close-timeout.js';
-import { isLostReply } from './nodes.js';
 import { decodeItems } from './queue-items.js';
-import { WaitLimit, type WaitOptions } from './wait-limit.js';
 
 /** The queue of a put. */
 export interface PutQueue {

@@ -7,8 +7,7 @@ import {
   SessionExpiredError,
   type ZkClient,
 } from '../../../client/index.js';
-import { assertSameSession, ParentContainers, uniqueId } from '../../../kernel/index.js';
-import { deleteOwn } from './delete-own.js';
+import { deleteOwn, findUnique, repeatCreate, uniqueId } from '../../../kernel/index.js';
 
 /** The mode in which a sequential znode is created again at its path. */
 const MODE_OF_PATH: Partial<Record<CreateMode, CreateMode>> = {
@@ -47,43 +46,22 @@ export class RecreatedNode {
 
   /** Creates the znode, and its missing parents as containers. Resolves to false if it exists already. */
   async create(session: Session, data: Buffer, signal: AbortSignal): Promise<boolean> {
+    const { client, parent } = this;
     this.session = session;
-    const containers = new ParentContainers(this.client, this.parent);
-    try {
-      return await this.createIn(session, data, containers, signal);
-    } catch (error) {
-      containers.abandon();
-      throw error;
-    }
-  }
-
-  private async createIn(
-    session: Session,
-    data: Buffer,
-    containers: ParentContainers,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    for (;;) {
+    return repeatCreate(client, session, { parent, signal }, async () => {
       signal.throwIfAborted();
+      const path = await this.locate(session);
+      const mode = this.path ? (MODE_OF_PATH[this.mode] ?? this.mode) : this.mode;
+      this.maybeCreated = true;
       try {
-        const path = await this.locate(session);
-        const mode = this.path ? (MODE_OF_PATH[this.mode] ?? this.mode) : this.mode;
-        this.maybeCreated = true;
         this.path = await session.create(path, data, { mode });
         return true;
       } catch (error) {
-        if (error instanceof ConnectionError) {
-          await assertSameSession(this.client, session, signal);
-        } else if (isCode(error, 'NODE_EXISTS')) {
-          this.path ??= this.prefix;
-          return false;
-        } else if (isCode(error, 'NO_NODE')) {
-          await containers.ensure(signal);
-        } else {
-          throw error;
-        }
+        if (!isCode(error, 'NODE_EXISTS')) throw error;
+        this.path ??= path;
+        return false;
       }
-    }
+    });
   }
 
   /**
@@ -94,7 +72,7 @@ export class RecreatedNode {
     if (!this.maybeCreated) return;
     const { session, client } = this;
     if (session && this.mode.startsWith('ephemeral')) {
-      return deleteOwn(client, session, () => this.locate(session));
+      return deleteOwn(client, session, this.prefix, () => this.locate(session));
     }
     let czxid: number | undefined;
     for (;;) {
@@ -116,19 +94,11 @@ export class RecreatedNode {
     }
   }
 
-  private async locate(session: Session): Promise<string> {
-    await this.find(session);
-    return this.path ?? this.prefix;
-  }
-
   /** Looks for a sequential znode that a create without a reply may have created. */
-  private async find(session: Session): Promise<void> {
-    if (!this.isSequential || !this.maybeCreated || this.path) return;
-    // The server of the new connection may lag behind the one that received the create.
-    await session.sync(this.parent);
-    const { children } = await session.children(this.parent);
-    const slash = this.prefix.lastIndexOf('/') + 1;
-    const name = children.find((child) => child.startsWith(this.prefix.slice(slash)));
-    if (name) this.path = this.prefix.slice(0, slash) + name;
+  private async locate(session: Session): Promise<string> {
+    if (this.isSequential && this.maybeCreated) {
+      this.path ??= await findUnique(session, this.prefix);
+    }
+    return this.path ?? this.prefix;
   }
 }

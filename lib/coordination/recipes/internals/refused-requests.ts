@@ -1,5 +1,5 @@
 import { isCode, NotAuthorizedError, sleep } from '../../../client/index.js';
-import type { ErrorReporter } from './error-reporter.js';
+import type { ErrorReporter } from '../../../kernel/index.js';
 
 /** Milliseconds. */
 const MAX_RETRY_DELAY = 60_000;

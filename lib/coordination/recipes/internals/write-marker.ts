@@ -5,8 +5,7 @@ import {
   type Session,
   type ZkClient,
 } from '../../../client/index.js';
-import { retryRead, uniqueId } from '../../../kernel/index.js';
-import { isLostReply } from './nodes.js';
+import { isLostReply, retryRead, uniqueId } from '../../../kernel/index.js';
 
 /** An ephemeral child of the znode that is written. */
 interface Marker {

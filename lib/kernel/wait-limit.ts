@@ -1,16 +1,10 @@
-import {
-  abortable,
-  checkOptions,
-  type Listeners,
-  MAX_TIMER,
-  type Session,
-  sleep,
-  type Watch,
-  whenSettled,
-  type ZkClient,
-} from '../../../client/index.js';
-import { cancelled, WAIT_RULES } from '../../../kernel/index.js';
-import { WaitTimeoutError } from '../errors.js';
+import type { Session, Watch, ZkClient } from '../client/index.js';
+import type { Listeners } from '../client/listeners.js';
+import { abortable, MAX_TIMER, sleep, whenSettled } from '../client/sleep.js';
+import { checkOptions } from '../client/validation.js';
+import { WaitTimeoutError } from './errors.js';
+import { WAIT_RULES } from './lease.js';
+import { cancelled } from './waiter.js';
 
 /**
  * The options of a wait.
@@ -40,23 +34,6 @@ interface Target {
   readonly remedy?: string;
   /** Returns the error of a timeout. Default: a WaitTimeoutError. */
   readonly timedOut?: (wait: number) => Error | undefined;
-}
-
-export function removalTarget(key: string): Target {
-  const failure = `the wait for the removal of barrier ${key} was not over`;
-  return { noun: 'barrier', key, failure, remedy: 'call removeBarrier(), or pass a longer wait' };
-}
-
-export function enterTarget(key: string, members: number): Target {
-  const failure = `the wait for ${members} members to enter double barrier ${key} was not over`;
-  const remedy = 'start the missing members, or pass a longer wait';
-  return { noun: 'barrier', key, failure, remedy };
-}
-
-export function leaveTarget(key: string): Target {
-  const failure = `the wait for the other members to leave double barrier ${key} was not over`;
-  const remedy = 'call leave() in each member, or pass a longer wait';
-  return { noun: 'barrier', key, failure, remedy };
 }
 
 /** The limit of a wait: its timeout and its signals. They also end its requests and its waits for the connection. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { ErrorReporter } from '../../../lib/coordination/recipes/internals/error-reporter.js';
+import { ErrorReporter } from '../../../lib/kernel/error-reporter.js';
 
 const warnings: Error[] = [];
 beforeEach(() => {

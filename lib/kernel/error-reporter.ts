@@ -1,4 +1,5 @@
-import { callListener, isError, textOf, warn } from '../../../client/index.js';
+import { isError, textOf } from '../client/errors.js';
+import { callListener, warn } from '../client/listeners.js';
 
 /** The number of different errors that {@link ErrorReporter.reportOnce} reports until a success. */
 const MAX_DIFFERENT = 1000;
