@@ -2,17 +2,18 @@ import { setMaxListeners } from 'node:events';
 import { ShuttingDownError } from '../client/errors.js';
 import type { Session, ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { sleep as pause } from '../client/sleep.js';
 import { checkBelowRoot, checkFunction } from '../client/validation.js';
 import type { CandidateOptions } from './candidate-options.js';
 import { follows, publishElected, publishTermOver } from '../kernel/diagnostics.js';
 import { runDetached } from '../kernel/call-chain.js';
+import { ErrorReporter } from '../kernel/error-reporter.js';
 import { IllegalStateError } from '../kernel/errors.js';
 import { reportDeadHolder } from '../kernel/dead-holder.js';
 import { type LeaderParticipant, readCandidates } from '../kernel/participants.js';
 import { THIS_PROCESS } from '../kernel/node-data.js';
 import { waitInQueue } from '../kernel/queue.js';
 import { lastBefore } from '../kernel/node-names.js';
+import { retryPause } from '../kernel/session-loop.js';
 import { isOutranked, markerWith, untilOutranked } from '../kernel/priority.js';
 import { Ownership } from '../kernel/ownership.js';
 import { LeaseTerm, type Term } from '../kernel/term.js';
@@ -23,9 +24,6 @@ import { LeaseTerm, type Term } from '../kernel/term.js';
  * @publicApi
  */
 export type CandidateState = 'latent' | 'started' | 'closed';
-
-/** Milliseconds between a failure and the next attempt to join the election. */
-const RETRY_AFTER = 1000;
 
 /*
  * Leader election as in the ZooKeeper documentation: each candidate has an ephemeral sequential znode and watches the
@@ -57,12 +55,10 @@ export abstract class Candidate {
   /** Resolves when the znode of the latest term is deleted. */
   protected serving: Promise<void> | undefined;
   private listeners = new Listeners<Term | undefined>();
-  private readonly report: (error: unknown) => void;
+  private readonly reporter: ErrorReporter;
   private phase: CandidateState = 'latent';
   /** Settles when it leaves the election; undefined while it is not in it. */
   private campaign: Promise<void> | undefined;
-  /** The message of the last error that was reported. A repeated error is reported once. */
-  private reported: string | undefined;
   /** The znode of the leader that was published last. */
   private followed: string | undefined;
 
@@ -73,11 +69,11 @@ export abstract class Candidate {
     options: CandidateOptions = {},
   ) {
     checkBelowRoot(path);
-    const { id = THIS_PROCESS, key = path, priority, onError = warn } = options;
+    const { id = THIS_PROCESS, key = path, priority, onError } = options;
     this.id = id;
     this.key = key;
     this.priority = priority;
-    this.report = onError;
+    this.reporter = new ErrorReporter(onError);
     // Every wait for the leadership adds a listener.
     setMaxListeners(0, this.closing.signal);
   }
@@ -168,11 +164,7 @@ export abstract class Candidate {
   }
 
   protected reportError(error: unknown): void {
-    try {
-      this.report(error);
-    } catch (failure) {
-      warn(failure);
-    }
+    this.reporter.report(error);
   }
 
   protected illegal(what: string): IllegalStateError {
@@ -218,7 +210,7 @@ export abstract class Candidate {
           data,
           signal,
           onBlocked: (own) => {
-            this.reported = undefined;
+            this.reporter.reset();
             // If it fails, the wait fails as well.
             this.publishFollow(own.path).catch(() => {});
           },
@@ -253,7 +245,7 @@ export abstract class Candidate {
     try {
       // It was closed, or the session was lost, since the lock was granted. Such a term is not published.
       if (this.closing.signal.aborted || !term.active) return;
-      this.reported = undefined;
+      this.reporter.reset();
       this.followed = undefined;
       this.current = term;
       // This is the first listener of the signal, because nobody else has seen the term yet.
@@ -284,16 +276,8 @@ export abstract class Candidate {
   private async pauseAfter(failure: Error): Promise<void> {
     this.failure = failure;
     this.leadershipWaiters.emit();
-    if (failure.message !== this.reported) this.reportError(failure);
-    this.reported = failure.message;
-    const { signal } = this.closing;
-    const until = (wake: () => void) => this.client.onState(wake);
-    // It rejects only by the signal, which the caller checks.
-    await pause(RETRY_AFTER, { signals: [signal], until }).catch(() => {});
+    this.reporter.reportOnce(failure);
+    await retryPause(this.client, this.closing.signal);
     this.failure = undefined;
   }
-}
-
-function warn(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : String(error));
 }

@@ -203,7 +203,7 @@ describe('a takeLeadership that fails', () => {
       },
       [boom],
     ],
-    ['throws nothing', () => Promise.reject(undefined), [undefined]],
+    ['throws nothing', () => Promise.reject(undefined), [new Error('undefined')]],
     ['cancels', () => Promise.reject(new CancelLeadershipError()), []],
     ['returns', () => undefined, []],
   ] as [string, () => void, unknown[]][])(
