@@ -79,7 +79,6 @@ export class NodeData {
   private last: Promise<unknown> = Promise.resolve();
   /** Whether the reply to the last write was lost, so that the version is unknown. */
   private uncertain = false;
-  private failure: NodeError | undefined;
 
   constructor(
     readonly session: Session,
@@ -152,7 +151,6 @@ export class NodeData {
   }
 
   private async set(data: Uint8Array): Promise<Stat> {
-    if (this.failure) throw this.failure;
     try {
       if (this.uncertain) await this.readVersion();
       this.uncertain = true;
@@ -162,11 +160,8 @@ export class NodeData {
       this.data = data;
       return stat;
     } catch (error) {
-      if (error instanceof NodeError) {
-        this.uncertain = false;
-        this.wanted = this.data;
-        this.failure = error;
-      }
+      // Another process has written or deleted the znode. With this version the server refuses each later write.
+      if (error instanceof NodeError) this.uncertain = false;
       throw error;
     }
   }

@@ -16,6 +16,14 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'The callers let the event loop run after the end of the slice instead of at its end.',
   },
   {
+    file: 'lib/kernel/handover.ts',
+    code: 'if (left > 0) this.startLingerTimer(left);',
+    operator: 'other comparison',
+    before: '>',
+    after: '>=',
+    why: 'A timer of 0 ms ends the linger time in the next turn of the event loop.',
+  },
+  {
     file: 'lib/kernel/node-watch.ts',
     code: 'this.watches.delete(watch);',
     operator: 'dropped statement',
@@ -32,14 +40,6 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'Every `deleted` listener stops the watch.',
   },
   {
-    file: 'lib/kernel/node-data.ts',
-    code: 'this.failure = error;',
-    operator: 'dropped statement',
-    before: 'this.failure = error;',
-    after: ';',
-    why: 'The server refuses a later write as well, because the version stays wrong.',
-  },
-  {
     file: 'lib/kernel/queue.ts',
     code: 'return children.length === 1 || spec.nodeAhead(queueOf(spec, children), own) === undefined;',
     operator: 'dropped operand',
@@ -54,6 +54,14 @@ export const EQUIVALENT: readonly Equivalent[] = [
     before: 'this.removePending(done)',
     after: '!(this.removePending(done))',
     why: 'A transport refuses a request only after its end, and then its session has no transport.',
+  },
+  {
+    file: 'lib/client/transport/request-queue.ts',
+    code: 'if ((type === OpCode.create || type === OpCode.delete) && ++count === 2) return true;',
+    operator: 'dropped operand',
+    before: '(type === OpCode.create || type === OpCode.delete) && ++count === 2',
+    after: '((type === OpCode.create || type === OpCode.delete))',
+    why: 'A group of one request is sent as that request, in its place. Only the search for a group costs time.',
   },
 ];
 
