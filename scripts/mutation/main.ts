@@ -20,9 +20,10 @@ import { trackedFiles } from './tracked-files.js';
 import { type Finder, MutationSearch } from './search.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-/** The recipes, and the files of the client that keep a rule of CONTRIBUTING.md. */
+/** The recipes, the kernel, and the files of the client that keep a rule of CONTRIBUTING.md. */
 const DEFAULT_FILES = [
   'lib/recipes',
+  'lib/kernel',
   'lib/client/*session*.ts',
   'lib/client/guaranteed-deletes.ts',
   'lib/client/keepalive.ts',
