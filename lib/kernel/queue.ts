@@ -10,7 +10,7 @@ import {
   type SentCreate,
   uniqueId,
 } from './own-node.js';
-import { assertSameSession, retryAcrossSessions, retryRead } from './session-retry.js';
+import { retryAcrossSessions, retryRead } from './session-retry.js';
 import type { Tries } from './tries.js';
 
 /*
@@ -182,7 +182,6 @@ async function waitInSession(
         listing = await list();
       } else if (!session.trusted) {
         // A pause may have outlived the session after the reply.
-        await assertSameSession(client, session, signal);
         listing = await list();
       } else if (raisesPzxid(session) || zxid !== undefined) {
         return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };

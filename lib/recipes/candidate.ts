@@ -223,9 +223,7 @@ export abstract class Candidate {
         const grant = new Ownership(client, 'election', parent, position).grant();
         const term = new LeaseTerm(grant.lease(this.key), this.id);
         const serving = serve(term);
-        if (this.priority !== undefined && this.current === term) {
-          void this.endWhenOutranked(term, session);
-        }
+        if (this.priority !== undefined) void this.endWhenOutranked(term, session);
         return serving;
       }
       await Promise.all(nodes.map((node) => session.guaranteedDelete(node)));

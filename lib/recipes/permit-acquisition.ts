@@ -9,7 +9,7 @@ import { Ownership } from '../kernel/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from '../kernel/own-node.js';
 import { type QueuePosition, waitInQueue } from '../kernel/queue.js';
-import { assertSameSession, retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
+import { retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
 import type { Waiter, Wanted } from '../kernel/waiter.js';
 
 const LEASE_MARKER = 'lease-';
@@ -175,7 +175,6 @@ export class PermitAcquisition {
         const queue = queueOf({ parent: this.leases, markers: LEASE_MARKERS }, listing.children);
         if (queue.length <= limit.value) {
           if (session.trusted) return listing;
-          await assertSameSession(this.client, session, signal);
           continue;
         }
         waiter?.blocked();
