@@ -102,6 +102,18 @@ describe('a lock handed over within a process', () => {
     expect(seen.size).toBe(1);
   });
 
+  it('is not written for a holder with the details of the last one', async () => {
+    const lock = lockAt(client, path);
+    const acquire = () => lock.acquire({ details: { text: 'visit' } });
+    const first = await acquire();
+    const next = acquire();
+    await first.release();
+    await using _lease = await next;
+    await delay(DESCRIBED_AFTER);
+    const [node] = await nodesUnder(other, path);
+    expect(await other.exists(`${path}/${node}`)).toMatchObject({ version: 0 });
+  });
+
   it('uses no more tokens than one zxid can number while there is no connection', async () => {
     await using link = await server.newLink();
     const client = await connect({ connectString: link.connectString });

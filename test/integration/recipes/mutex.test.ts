@@ -5,13 +5,14 @@ import {
   Mutex,
   WaitCancelledError,
 } from 'nestjs-zookeeper/recipes';
-import { useClients } from '../../support/clients.js';
+import { useClients, useLinks } from '../../support/clients.js';
 import { isSimulated } from '../../support/environment.js';
 import { failureOf, nodesUnder, untilNothingLeft, untilNodes } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 
 const server = useServer();
+const newLink = useLinks(server);
 const connect = useClients(server);
 
 describe('Mutex', () => {
@@ -77,6 +78,19 @@ describe('Mutex', () => {
     await untilNodes(holder, path, 1);
     await lease.release();
     await untilNothingLeft(server, holder, path);
+  });
+
+  it('that lingers is granted to a try within 500 ms, without the write that some servers need for its token', async () => {
+    const path = server.path('try');
+    const connectAt = async (latency: number) => {
+      const { connectString } = await newLink({ latency });
+      return connect({ connectString });
+    };
+    const [holder, other] = await Promise.all([connectAt(150), connectAt(110)]);
+    await new Mutex(holder, path).withLock(() => {}, { linger: 3_600_000 });
+    const lease = await new Mutex(other, path).tryAcquire();
+    expect(lease?.held).toBe(true);
+    await lease!.release();
   });
 
   it('rejects when the signal aborts, with its reason as the cause', async () => {

@@ -94,6 +94,13 @@ describe('Semaphore', () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
+  it.runIf(isSimulated)('watches only its own node once it is granted', async () => {
+    await using _lease = await new Semaphore(client, path, { permits: 2 }).acquire();
+    // The nodes of shorter holds are not watched.
+    await delay(60);
+    expect(await server.watchCount()).toBe(1);
+  });
+
   it('gives a call chain that holds a permit another permit when it acquires again', async () => {
     const semaphore = new Semaphore(client, path, { permits: 2 });
     await semaphore.withLock(async (outer) => {

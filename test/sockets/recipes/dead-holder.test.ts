@@ -33,6 +33,12 @@ beforeEach(() => {
 });
 afterEach(() => vi.restoreAllMocks());
 
+/** From now on this process seems to have begun three seconds ago, after all znodes were created. */
+function asIfStartedLater(): void {
+  vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 60_000);
+  vi.spyOn(process, 'uptime').mockReturnValue(3);
+}
+
 async function refusal(client: ZkClient, path: string): Promise<string> {
   const failure = await failureOf(new Mutex(client, path).acquire({ wait: 0 }));
   expect(failure).toBeInstanceOf(LockBusyError);
@@ -131,6 +137,14 @@ describe('a lock is refused without such a sentence', () => {
     expect(await refusal(client, path)).toMatch(/^lock "[^"]+" is held; set wait/);
   });
 
+  it('if this process holds it, and the clock of the server is slow', async () => {
+    const [holder, client] = [await connect(), await connect()];
+    const path = server.path('gold');
+    await using _lease = await new Mutex(holder, path).acquire();
+    asIfStartedLater();
+    expect(await refusal(client, path)).toMatch(/^lock "[^"]+" is held; set wait/);
+  });
+
   it('while readers of this process hold it', async () => {
     const [holder, client] = [await connect(), await connect()];
     const path = server.path('gold');
@@ -146,9 +160,7 @@ it('a process with the same id that ended before this one began is named', async
   await holder.ensureContainers(path);
   const data = JSON.stringify({ host: hostname(), pid: process.pid });
   await holder.create(`${path}/_c_a-lock-`, data, { mode: 'ephemeral-sequential' });
-  // As if this process had begun after the znode was created, three seconds ago.
-  vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 60_000);
-  vi.spyOn(process, 'uptime').mockReturnValue(3);
+  asIfStartedLater();
   const message = await refusal(client, path);
   expect(message).toContain(`by process ${process.pid} of this host, which has ended`);
   expect(message).toContain('in at most 5 s');

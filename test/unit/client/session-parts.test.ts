@@ -2,10 +2,19 @@ import { AsyncLocalStorage, createHook } from 'node:async_hooks';
 import { once } from 'node:events';
 import { syncBuiltinESMExports } from 'node:module';
 import os from 'node:os';
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { SessionExpiredError } from '../../../lib/client/errors.js';
 import { HostProvider } from '../../../lib/client/hosts.js';
 import { Listeners } from '../../../lib/client/listeners.js';
-import { isAnswer, SessionDeadline, type Instant } from '../../../lib/client/session-deadline.js';
+import { LiveSession } from '../../../lib/client/live-session.js';
+import { normalizeOptions } from '../../../lib/client/options.js';
+import {
+  instant,
+  isAnswer,
+  SessionDeadline,
+  type Instant,
+} from '../../../lib/client/session-deadline.js';
+import type { Transport } from '../../../lib/client/transport/transport.js';
 import { replyError } from '../../../lib/client/reply-errors.js';
 import { WatchRegistry } from '../../../lib/client/watch-registry.js';
 
@@ -77,6 +86,23 @@ describe('the session deadline', () => {
     vi.spyOn(Date, 'now').mockReturnValue(5000);
     expect(deadline.left).toBeLessThan(0);
   });
+});
+
+test('a session has timers only until it ends', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const observer = { attached() {}, detached() {}, ended() {}, deleteRefused() {} };
+  const session = new LiveSession(normalizeOptions({ connectString: 'zk1' }), observer);
+  const transport: Partial<Transport> = {
+    timeout: 1000,
+    sync: (_path, reply) => (reply(0, undefined), true),
+    destroy() {},
+  };
+  const connection = { transport: transport as Transport, startedAt: instant() };
+  await session.attach({ ...connection, serverKind: 'zookeeper' }, new AbortController().signal);
+  expect(vi.getTimerCount()).toBe(2);
+  session.expire(new SessionExpiredError('over'));
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 describe('listeners', () => {

@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { describe, expect } from 'vitest';
+import { describe, expect, onTestFinished, vi } from 'vitest';
 import {
   LockRevokedError,
   LockTimeoutError,
   MultiLock,
   Mutex,
+  onDeadlock,
   ReadWriteLock,
   revoke,
   runDetached,
@@ -76,6 +77,8 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
     const one = locksOf(clients[0]!, root);
     const two = locksOf(clients.at(-1)!, root);
     const reports = collectDeadlocks();
+    const elsewhere = vi.fn();
+    onTestFinished(onDeadlock(elsewhere, { client: await connect() }));
     const planted = runNested(
       { locks: [one.mutex('a'), one.mutex('b')], options: { fairness } },
       { locks: [two.mutex('b'), two.mutex('a')], options: { fairness } },
@@ -90,6 +93,7 @@ describe.each(['handover', 'strict'] as const)('with fairness %s, a deadlock', (
     // One report, however often the wait is checked.
     await pause(1000);
     expect(reports).toHaveLength(1);
+    expect(elsewhere).not.toHaveBeenCalled();
     await broken(clients, planted);
   });
 });
