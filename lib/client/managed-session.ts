@@ -142,7 +142,6 @@ export abstract class ManagedSession {
   attach({ transport, serverKind, startedAt }: Connection, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const fail = (reason: unknown) => {
-        signal.removeEventListener('abort', abort);
         transport.destroy();
         reject(reason);
       };
