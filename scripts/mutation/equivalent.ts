@@ -48,6 +48,14 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'A shared lock that is free beside others is then granted by waitInQueue(), a little later.',
   },
   {
+    file: 'lib/kernel/queue.ts',
+    code: 'if (pause > 0) await sleep(pause, { signals: [signal], until });',
+    operator: 'other comparison',
+    before: '>',
+    after: '>=',
+    why: 'A pause of 0 ms ends in the next turn of the event loop.',
+  },
+  {
     file: 'lib/client/live-session.ts',
     code: "} else if (this.removePending(done)) rejectSoon('create', parent, done);",
     operator: 'negated condition',
