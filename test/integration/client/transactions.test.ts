@@ -239,6 +239,7 @@ describe('a connection that breaks', () => {
     const error = await pending;
     expect(error).toBeInstanceOf(ConnectionError);
     expect(error).toMatchObject({ maybeApplied: true });
+    expect((error as Error).message).toContain(`transaction on ${root}/a:`);
     await expect.poll(() => client.connected).toBe(true);
     await client.transaction([{ delete: `${root}/a` }]);
   });
