@@ -167,20 +167,25 @@ describe('the lock of an item', () => {
     expect(errors[0]!.message).toContain('lost its lock in attempt 1');
   });
 
-  it('aborts the signal of the handler when another client deletes it', async () => {
-    const queue = open();
-    const reasons: unknown[] = [];
-    const { messages } = collect(queue, {}, async (_, { signal, attempt, name }) => {
-      if (reasons.length > 0 || attempt > 1) return;
-      await client.delete(`${path}-locks/${name}`);
-      await new Promise((resolve) => signal.addEventListener('abort', resolve));
-      reasons.push(signal.reason);
-    });
-    await queue.put('an item');
-    await isEmpty();
-    expect(reasons).toMatchObject([{ code: 'LEASE_LOST' }]);
-    expect(messages()).toEqual([expect.stringContaining('a client deleted its znode')]);
-  });
+  // The lock is watched 50 ms after it was acquired.
+  it.each([0, 100])(
+    'aborts the signal of the handler when another client deletes it after %i ms',
+    async (after) => {
+      const queue = open();
+      const reasons: unknown[] = [];
+      const { messages } = collect(queue, {}, async (_, { signal, attempt, name }) => {
+        if (reasons.length > 0 || attempt > 1) return;
+        await sleep(after);
+        await client.delete(`${path}-locks/${name}`);
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        reasons.push(signal.reason);
+      });
+      await queue.put('an item');
+      await isEmpty();
+      expect(reasons).toMatchObject([{ code: 'LEASE_LOST' }]);
+      expect(messages()).toEqual([expect.stringContaining('a client deleted its znode')]);
+    },
+  );
 
   it('is respected if another program has it, and reported once if it is a persistent znode', async () => {
     const queue = open();

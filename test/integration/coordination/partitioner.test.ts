@@ -191,6 +191,14 @@ describe('Partitioner', () => {
     await partitioner.close();
   });
 
+  it('leaves the group if it is closed before the reply to the create of its member', async () => {
+    const { connectString } = await newLink({ latency: 50 });
+    const only = single(await connect({ connectString }), path, untilAborted);
+    await untilNodes(client, `${path}/members`, 1);
+    await only.close();
+    expect(await nodesUnder(client, `${path}/members`)).toEqual([]);
+  });
+
   it('aborts the signals of its partitions at once when it is closed without a connection', async () => {
     const reasons: unknown[] = [];
     const handler = async ({ signal }: Partition) => reasons.push(await aborted(signal));
