@@ -71,6 +71,14 @@ export const EQUIVALENT: readonly Equivalent[] = [
     after: '((type === OpCode.create || type === OpCode.delete))',
     why: 'A group of one request is sent as that request, in its place. Only the search for a group costs time.',
   },
+  {
+    file: 'lib/coordination/recipes/distributed-queue.ts',
+    code: 'if (data.length > MAX_REQUEST) {',
+    operator: 'other comparison',
+    before: '>',
+    after: '>=',
+    why: 'The client refuses a create with so many bytes of data too, because its path adds some.',
+  },
 ];
 
 export function isEquivalent(mutation: Mutation): boolean {

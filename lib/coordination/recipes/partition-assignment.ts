@@ -32,7 +32,7 @@ export function rebalance(
   const assigned = previous && partitionsByMember(previous);
   const kept = members.map((member) => assigned?.get(member) ?? []);
   const byCount = members.map((_, position) => position);
-  byCount.sort((a, b) => kept[b]!.length - kept[a]!.length || a - b);
+  byCount.sort((a, b) => kept[b]!.length - kept[a]!.length);
   const larger = partitions % members.length;
   const share = (rank: number) => Math.floor(partitions / members.length) + (rank < larger ? 1 : 0);
 
