@@ -160,6 +160,19 @@ describe('a counter', () => {
     expect(await later).toEqual({ preValue: 1n, postValue: 2n });
   });
 
+  it('does not report a lost reply once the write of another client shows that its own was not applied', async () => {
+    await value.initialize(0n);
+    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
+    const [other, set] = [await connect(), client.set.bind(client)];
+    let writes = 0;
+    client.set = async (...args) => {
+      if (++writes <= 2) await other.set(path, Buffer.alloc(8));
+      if (writes === 1) throw new ConnectionError('the reply was lost', { maybeApplied: true });
+      return set(...args);
+    };
+    expect(await value.increment()).toEqual({ preValue: 0n, postValue: 1n });
+  });
+
   it('reports a lost reply to a read as a change that was not applied', async () => {
     client.get = () =>
       Promise.reject(new ConnectionError('the reply was lost', { maybeApplied: true }));
