@@ -79,6 +79,14 @@ export const EQUIVALENT: readonly Equivalent[] = [
     after: '>=',
     why: 'The client refuses a create with so many bytes of data too, because its path adds some.',
   },
+  {
+    file: 'lib/client/transport/wire-group.ts',
+    code: 'if (length > 0 && (length === MAX_REQUESTS || this.#bytes + bytes > MAX_BYTES)) return false;',
+    operator: 'other comparison',
+    before: '>',
+    after: '>=',
+    why: 'The requests of a group that would have just as many bytes as allowed are sent in two groups.',
+  },
 ];
 
 export function isEquivalent(mutation: Mutation): boolean {
