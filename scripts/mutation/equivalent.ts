@@ -48,7 +48,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'A shared lock that is free beside others is then granted by waitInQueue(), a little later.',
   },
   {
-    file: 'lib/kernel/queue.ts',
+    file: 'lib/kernel/session-retry.ts',
     code: 'if (pause > 0) await sleep(pause, { signals: [signal], until });',
     operator: 'other comparison',
     before: '>',
