@@ -1,4 +1,8 @@
-/** A source of random numbers (mulberry32). The same seed gives the same numbers. */
+/**
+ * A source of random numbers (mulberry32). The same seed gives the same numbers.
+ *
+ * @publicApi
+ */
 export class Random {
   #state: number;
 
