@@ -3,8 +3,14 @@ import { foreignText, quotedKey } from './client/errors.js';
 import type { DeleteRefusedMessage, ServerKind, ZkClient } from './client/index.js';
 import { DELETE_REFUSED_CHANNEL, listen, typedChannel } from './client/diagnostics.js';
 import { failedConnects } from './client/zk-client.js';
-import { deadHolders, follows, holds, leaders, waits } from './kernel/diagnostics.js';
-import type { ObservedLock } from './recipes/index.js';
+import {
+  deadHolders,
+  follows,
+  holds,
+  leaders,
+  type ObservedLock,
+  waits,
+} from './kernel/diagnostics.js';
 
 /*
  * The log lines of one connection: one for each change of its state and of a leadership; with `logLeases`

@@ -62,7 +62,7 @@ export interface ZkNestOptions {
 
 /**
  * Options of a connection: to an ensemble, or to a server in this process for development. All options of
- * ZkClient, and those of {@link ZkNestOptions}.
+ * ZkClient, and those of `ZkNestOptions`.
  *
  * @publicApi
  */

@@ -22,7 +22,6 @@ const ENTRY_BUDGET = {
   '.': 540_000,
   './recipes': 410_000,
   './coordination': 740_000,
-  './coordination/recipes': 560_000,
   './embedded': 40_000,
   './testing': 710_000,
   './opentelemetry': 37_000,

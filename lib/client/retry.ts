@@ -2,7 +2,7 @@ import { BadOptionError } from './errors.js';
 import { checkMilliseconds, isRecord } from './validation.js';
 
 /**
- * How the client retries after a connection failure: an object, or a function (see {@link RetryFunction}).
+ * How the client retries after a connection failure: an object, or a function (see `RetryFunction`).
  * It does not apply to waiting for a lock, which the option `wait` of the lock limits.
  *
  * Counterpart of Curator's RetryPolicy (ExponentialBackoffRetry, RetryNTimes, RetryForever).

@@ -73,7 +73,7 @@ function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
 }
 
 /** A message: an attempt of a client to connect failed. */
-type ConnectFailedMessage = { readonly client: ZkClient } & ConnectFailure;
+export type ConnectFailedMessage = { readonly client: ZkClient } & ConnectFailure;
 export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
 
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */

@@ -1,55 +1,29 @@
-export {
-  type AtomicValue,
-  type BarrierOptions,
-  type CachedNode,
-  type CacheEvent,
-  type ConsumeOptions,
-  type ConsumerHandle,
-  CounterOverflowError,
-  DistributedAtomicLong,
-  type DistributedAtomicLongOptions,
-  DistributedBarrier,
-  DistributedDoubleBarrier,
-  DistributedQueue,
-  GroupMember,
-  type GroupMemberOptions,
-  JSON_SERIALIZER,
-  MemberIdTakenError,
-  type Partition,
-  PartitionCountError,
-  Partitioner,
-  type PartitionerOptions,
-  type PartitionHandler,
-  PartitionReleasedError,
-  PersistentNode,
-  type PersistentNodeOptions,
-  type PutOptions,
-  QueueFullError,
-  type QueueHandler,
-  type QueueItemContext,
-  QueueItemError,
-  type QueueOptions,
-  type QueueSerializer,
-  type WaitOptions,
-  WaitTimeoutError,
-  ZkCache,
-  type ZkCacheOptions,
-} from './recipes/index.js';
-export { CoordinationModule, type CoordinationModuleOptions } from './coordination.module.js';
+export { WaitTimeoutError } from '../kernel/index.js';
+export { CoordinationModule } from './coordination.module.js';
 export { CoordinationService, getCoordinationServiceToken } from './coordination.service.js';
-export {
-  type LiveValue,
-  LiveValueError,
-  type LiveValueOptions,
-  type StandardResult,
-  type StandardSchema,
-} from './live-value.js';
+export { type LiveValue, LiveValueError, type StandardSchema } from './live-value.js';
 export { getPartitionServiceToken, PartitionService } from './partition.service.js';
-export { Partitioned, type PartitionedOptions } from './partitioned.decorator.js';
-export { QueueConsumer, type QueueConsumerOptions } from './queue-consumer.decorator.js';
+export { Partitioned } from './partitioned.decorator.js';
+export { QueueConsumer } from './queue-consumer.decorator.js';
+export { ZkCache } from './recipes/cache.js';
+export type { ConsumerHandle, QueueItemContext } from './recipes/consume-options.js';
+export { DistributedAtomicLong } from './recipes/distributed-atomic-long.js';
+export { DistributedBarrier } from './recipes/distributed-barrier.js';
+export { DistributedDoubleBarrier } from './recipes/distributed-double-barrier.js';
+export { DistributedQueue, type QueueOptions } from './recipes/distributed-queue.js';
 export {
-  getZkValueToken,
-  ZkValue,
-  type ZkValueDecorator,
-  type ZkValueOptions,
-} from './zk-value.decorator.js';
+  CounterOverflowError,
+  MemberIdTakenError,
+  PartitionCountError,
+  PartitionReleasedError,
+  QueueFullError,
+  QueueItemError,
+} from './recipes/errors.js';
+export { GroupMember } from './recipes/group-member.js';
+export type { CachedNode, CacheEvent } from './recipes/internals/cache-copy.js';
+export type { AtomicValue } from './recipes/internals/counter-value.js';
+export { JSON_SERIALIZER, type QueueSerializer } from './recipes/internals/queue-items.js';
+export type { Partition } from './recipes/partition.js';
+export { Partitioner } from './recipes/partitioner.js';
+export { PersistentNode } from './recipes/persistent-node.js';
+export { getZkValueToken, ZkValue, type ZkValueDecorator } from './zk-value.decorator.js';

@@ -16,7 +16,8 @@ import {
   whenSettled,
   type ZkClient,
 } from '../client/index.js';
-import { type CachedNode, type CacheEvent, ZkCache } from './recipes/index.js';
+import { ZkCache } from './recipes/cache.js';
+import type { CachedNode, CacheEvent } from './recipes/internals/cache-copy.js';
 import { parseJson } from './recipes/internals/queue-items.js';
 import { synchronous } from './recipes/internals/synchronous.js';
 

@@ -27,7 +27,7 @@ const INFO = { decorator: '@Partitioned', calledWhen: 'a partition is assigned' 
 /**
  * Calls the method for each partition that this process owns, from the start of the application until its shutdown. The
  * method must end when `partition.signal` aborts, because the next owner waits for that. Its errors are logged, and it is
- * called again after a pause. See {@link PartitionHandler}.
+ * called again after a pause. See `PartitionHandler`.
  *
  * ```ts
  * @Partitioned('orders', { partitions: 64 })

@@ -1,8 +1,13 @@
 import { typedChannel } from '../client/diagnostics.js';
 import type { ZkClient } from '../client/index.js';
+import type {
+  ConnectFailedMessage,
+  ConnectionMessage,
+  DeleteRefusedMessage,
+} from '../client/zk-client.js';
 import type { LeaseLostError, NotLeaderError } from './errors.js';
 import type { Term } from './term.js';
-import type { GrantKind, Participant, Recipe } from './types.js';
+import type { Deadlock, GrantKind, Participant, Recipe } from './types.js';
 
 /*
  * Messages on the channels of `node:diagnostics_channel`. The same object stands for a wait, a hold or a term in all
@@ -138,6 +143,25 @@ export interface DeadHolderMessage {
 export interface FollowMessage {
   readonly candidate: ObservedCandidate;
   readonly leader: { readonly id: string; readonly session: string };
+}
+
+/**
+ * The messages on the channels of `node:diagnostics_channel`, by the name of the channel:
+ * `message as DiagnosticsMessages['nestjs-zookeeper:hold']`. The same object stands for a wait, a hold or a term in all
+ * messages about it.
+ *
+ * @publicApi
+ */
+export interface DiagnosticsMessages {
+  'nestjs-zookeeper:connect-failed': ConnectFailedMessage;
+  'nestjs-zookeeper:connection': ConnectionMessage;
+  'nestjs-zookeeper:dead-holder': DeadHolderMessage;
+  'nestjs-zookeeper:deadlock': Deadlock;
+  'nestjs-zookeeper:delete-refused': DeleteRefusedMessage;
+  'nestjs-zookeeper:follow': FollowMessage;
+  'nestjs-zookeeper:hold': HoldMessage;
+  'nestjs-zookeeper:leader': LeaderMessage;
+  'nestjs-zookeeper:wait': WaitMessage;
 }
 
 export const waits = typedChannel<WaitMessage>('nestjs-zookeeper:wait');

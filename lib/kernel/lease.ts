@@ -153,7 +153,7 @@ export interface AcquireOptions {
    * Milliseconds for which the znode stays after the release, so that the next caller of this process gets the lock
    * without a round trip. Another process that asks for the free lock gets it, also with `wait: 0`, after a few messages
    * between the two processes and the server. While the lock is held, such a try may take 500 ms to be refused.
-   * {@link Participant.mayLinger} shows it to other processes. A znode that readers share lingers only if the first of
+   * `Participant.mayLinger` shows it to other processes. A znode that readers share lingers only if the first of
    * them asked for it. Permits and the locks of a multi-lock do not linger. Less than 24 days. Default 0.
    */
   linger?: number | undefined;

@@ -6,13 +6,13 @@ import { sleep } from '../client/sleep.js';
 import { BELOW_ROOT } from '../client/option-rules.js';
 import { checkOptions } from '../client/validation.js';
 import {
-  type CandidateOptions,
   LeaderLatch,
   type LeaderParticipant,
   LeaderSelector,
-  type TakeLeadership,
   type Term,
 } from '../recipes/index.js';
+import type { CandidateOptions } from '../recipes/candidate-options.js';
+import type { TakeLeadership } from '../recipes/leader-selector.js';
 import { runLeading } from '../kernel/call-chain.js';
 import { readCandidates } from '../kernel/participants.js';
 import {

@@ -90,7 +90,7 @@ export function checkLockOptions(
 
 /**
  * Locks by key, across all processes on the same ensemble and namespace: exclusive locks and read/write
- * locks; see {@link LockMode}.
+ * locks; see `LockMode`.
  *
  * The locks of a list of keys are acquired together, all or none, under one deadline and in an order that is the same
  * for all callers, so that two lists cannot deadlock. Nested calls do not follow that order: give them a finite `wait`.

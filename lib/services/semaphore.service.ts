@@ -71,7 +71,7 @@ export function checkSemaphoreOptions(
  * Semaphores by key: a limited number of holders at a time, across all processes on the same ensemble and
  * namespace. Permits belong to leases: a nested call for the same key acquires further permits.
  *
- * Each method that acquires may reject as those of a {@link Lock} do. It then holds nothing. Callers that pass
+ * Each method that acquires may reject as those of a `Lock` do. It then holds nothing. Callers that pass
  * different numbers of permits for one key get a BadOptionError if the conflict is noticed.
  *
  * @publicApi

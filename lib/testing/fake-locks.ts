@@ -84,7 +84,7 @@ export class FakeLocks {
   }
 
   /**
-   * The operations of each {@link Lease.transaction} and {@link Term.transaction} so far, in the order of the calls. There
+   * The operations of each `Lease.transaction` and `Term.transaction` so far, in the order of the calls. There
    * are no znodes: all transactions succeed while the lease is held, sequential names have no number, and each set has the
    * version 1.
    */

@@ -13,8 +13,6 @@ import {
   LeaseLostError,
   type Lock,
   LockRevokedError,
-  type PermitOptions,
-  type Recipe,
   type Semaphore,
   type SharedCount,
 } from '../recipes/index.js';
@@ -23,6 +21,7 @@ import {
   cancelled,
   Grant,
   LeaseTerm,
+  type Recipe,
   RESOLVED,
   timedOut,
   Waiter,
@@ -75,6 +74,8 @@ class FakeClient extends ZkClient {
     return true;
   }
 }
+
+type PermitOptions = NonNullable<Parameters<Semaphore['acquire']>[0]>;
 
 interface Held {
   readonly key: string;

@@ -1,10 +1,3 @@
-export type {
-  EmbeddedZooKeeperOptions,
-  Faults,
-  FaultScope,
-  EmbeddedServerKind,
-  Undo,
-} from '../embedded/index.js';
 export {
   explore,
   type ExploreOptions,
@@ -13,11 +6,11 @@ export {
   type FaultPlan,
 } from './simulation/explore.js';
 export type { ExploredFault, Moment } from './simulation/explored-fault.js';
-export { type FaultTargets, standardFaults } from './simulation/standard-faults.js';
+export { standardFaults } from './simulation/standard-faults.js';
 export { FakeLocks } from './fake-locks.js';
 export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';
-export type { ProcessOptions, SimulationOptions } from './simulation/options.js';
+export type { SimulationOptions } from './simulation/options.js';
 export { ProcessCrashedError, type SimulatedProcess } from './simulation/process.js';
 export { Random } from './simulation/random.js';
 export type { SimulatedServer } from './simulation/server.js';

@@ -1,4 +1,4 @@
-import type { ConnectionState } from 'nestjs-zookeeper';
+import type { ConnectionState } from 'nestjs-zookeeper/recipes';
 
 /*
  * The page receives three kinds of server-sent events:

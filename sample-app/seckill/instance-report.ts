@@ -1,4 +1,4 @@
-import type { ConnectionState } from 'nestjs-zookeeper';
+import type { ConnectionState } from 'nestjs-zookeeper/recipes';
 
 /** What an instance reports to its parent. */
 export interface InstanceReport {

@@ -1,12 +1,5 @@
 import { subscribe } from 'node:diagnostics_channel';
-import type {
-  ConnectionMessage,
-  Hold,
-  HoldMessage,
-  LeaderMessage,
-  Wait,
-  WaitMessage,
-} from 'nestjs-zookeeper';
+import type { DiagnosticsMessages } from 'nestjs-zookeeper/recipes';
 import { PURCHASE_CHANNEL, type PurchaseMessage } from '../shop/purchase-steps.js';
 import { monotonicNow } from './clock.js';
 import type { InstanceReport, ReportedEvent } from './instance-report.js';
@@ -38,11 +31,13 @@ export class InstanceReporter {
       });
     });
     subscribe('nestjs-zookeeper:connection', (message) => {
-      const { state, sessionId: session } = message as ConnectionMessage;
+      const { state, sessionId: session } =
+        message as DiagnosticsMessages['nestjs-zookeeper:connection'];
       this.add({ type: 'connection', state, session });
     });
     subscribe('nestjs-zookeeper:leader', (message) => {
-      this.add({ type: 'leader', leads: (message as LeaderMessage).event === 'elected' });
+      const { event } = message as DiagnosticsMessages['nestjs-zookeeper:leader'];
+      this.add({ type: 'leader', leads: event === 'elected' });
     });
   }
 
@@ -53,10 +48,10 @@ export class InstanceReporter {
   }
 
   private subscribeToLeases(): void {
-    const ids = new WeakMap<Wait | Hold, string>();
+    const ids = new WeakMap<object, string>();
     let granted: string | undefined;
     subscribe('nestjs-zookeeper:wait', (message) => {
-      const { event, wait } = message as WaitMessage;
+      const { event, wait } = message as DiagnosticsMessages['nestjs-zookeeper:wait'];
       const { key } = wait.lock;
       if (event === 'began') {
         const lease = `${process.pid}-${++this.leases}`;
@@ -71,7 +66,7 @@ export class InstanceReporter {
       }
     });
     subscribe('nestjs-zookeeper:hold', (message) => {
-      const { event, hold } = message as HoldMessage;
+      const { event, hold } = message as DiagnosticsMessages['nestjs-zookeeper:hold'];
       const { key } = hold.lock;
       if (event === 'began') {
         ids.set(hold, granted!);

@@ -12,8 +12,7 @@ import type { JobContext, Program, Workload } from './workload.js';
  * have a short limit.
  */
 
-type DistributedDoubleBarrier =
-  import('nestjs-zookeeper/coordination/recipes').DistributedDoubleBarrier;
+type DistributedDoubleBarrier = import('nestjs-zookeeper/coordination').DistributedDoubleBarrier;
 type World = import('nestjs-zookeeper/testing').World;
 
 const PATH = `${ROOT}/barrier`;

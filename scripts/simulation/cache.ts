@@ -12,12 +12,12 @@ import type { JobContext, Program, Workload } from './workload.js';
  * unique.
  */
 
-type CachedNode = import('nestjs-zookeeper/coordination/recipes').CachedNode;
-type CacheEvent = import('nestjs-zookeeper/coordination/recipes').CacheEvent;
+type CachedNode = import('nestjs-zookeeper/coordination').CachedNode;
+type CacheEvent = import('nestjs-zookeeper/coordination').CacheEvent;
 type PersistentWatch = import('nestjs-zookeeper/recipes').PersistentWatch;
 type World = import('nestjs-zookeeper/testing').World;
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
-type ZkCache = import('nestjs-zookeeper/coordination/recipes').ZkCache;
+type ZkCache = import('nestjs-zookeeper/coordination').ZkCache;
 
 export const TREE = `${ROOT}/tree`;
 const NAMES = ['a', 'b', 'c'];

@@ -12,9 +12,10 @@ import type { JobContext, Program, Workload } from './workload.js';
  * The value never falls, so each change takes an interval of values of its own.
  */
 
-type DistributedAtomicLong = import('nestjs-zookeeper/coordination/recipes').DistributedAtomicLong;
-type DistributedAtomicLongOptions =
-  import('nestjs-zookeeper/coordination/recipes').DistributedAtomicLongOptions;
+type DistributedAtomicLong = import('nestjs-zookeeper/coordination').DistributedAtomicLong;
+type DistributedAtomicLongOptions = NonNullable<
+  ConstructorParameters<typeof import('nestjs-zookeeper/coordination').DistributedAtomicLong>[2]
+>;
 type World = import('nestjs-zookeeper/testing').World;
 
 const PATH = `${ROOT}/counter`;

@@ -7,7 +7,7 @@ import type { Library } from './types.js';
 const FILES = {
   nest: 'index.js',
   recipes: 'recipes/index.js',
-  coordination: 'coordination/recipes/index.js',
+  coordination: 'coordination/index.js',
   testing: 'testing/index.js',
 };
 

@@ -12,8 +12,8 @@ import type { JobContext, Program, Workload } from './workload.js';
  * aborts, and sometimes for a while longer.
  */
 
-type Partition = import('nestjs-zookeeper/coordination/recipes').Partition;
-type Partitioner = import('nestjs-zookeeper/coordination/recipes').Partitioner;
+type Partition = import('nestjs-zookeeper/coordination').Partition;
+type Partitioner = import('nestjs-zookeeper/coordination').Partitioner;
 type World = import('nestjs-zookeeper/testing').World;
 
 /** The path of the group below `ROOT`. */

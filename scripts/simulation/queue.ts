@@ -12,8 +12,8 @@ import type { JobContext, Program, Workload } from './workload.js';
  * and some throw an error.
  */
 
-type DistributedQueue = import('nestjs-zookeeper/coordination/recipes').DistributedQueue<string>;
-type QueueItemContext = import('nestjs-zookeeper/coordination/recipes').QueueItemContext;
+type DistributedQueue = import('nestjs-zookeeper/coordination').DistributedQueue<string>;
+type QueueItemContext = import('nestjs-zookeeper/coordination').QueueItemContext;
 type World = import('nestjs-zookeeper/testing').World;
 
 const PATH = `${ROOT}/queue`;

@@ -2,7 +2,7 @@
 export interface Library {
   readonly nest: typeof import('nestjs-zookeeper');
   readonly recipes: typeof import('nestjs-zookeeper/recipes');
-  readonly coordination: typeof import('nestjs-zookeeper/coordination/recipes');
+  readonly coordination: typeof import('nestjs-zookeeper/coordination');
   readonly testing: typeof import('nestjs-zookeeper/testing');
 }
 
@@ -11,7 +11,7 @@ export type WorkloadName =
   'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache' | 'barrier';
 
 /** The server whose behaviour the simulated servers copy. */
-export type EmbeddedServerKind = import('nestjs-zookeeper/testing').EmbeddedServerKind;
+export type EmbeddedServerKind = import('nestjs-zookeeper/embedded').EmbeddedServerKind;
 
 export interface RunOptions {
   readonly workload: WorkloadName;

@@ -1,4 +1,4 @@
-import * as coordination from 'nestjs-zookeeper/coordination/recipes';
+import * as coordination from 'nestjs-zookeeper/coordination';
 import * as recipes from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
 import type { ZkClient } from '../../lib/client/index.js';

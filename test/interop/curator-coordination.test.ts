@@ -4,16 +4,15 @@ import { createInterface } from 'node:readline';
 import { beforeEach, describe, expect, it } from 'vitest';
 import {
   DistributedAtomicLong,
-  type DistributedAtomicLongOptions,
   DistributedBarrier,
   DistributedDoubleBarrier,
   GroupMember,
-  NodeError,
   PersistentNode,
   WaitTimeoutError,
   ZkCache,
-  type ZkClient,
-} from 'nestjs-zookeeper/coordination/recipes';
+} from 'nestjs-zookeeper/coordination';
+import { NodeError, type ZkClient } from 'nestjs-zookeeper/recipes';
+import type { DistributedAtomicLongOptions } from '../../lib/coordination/recipes/distributed-atomic-long.js';
 import { useClients } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
 import { useServer } from '../support/servers.js';

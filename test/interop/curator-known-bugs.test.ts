@@ -6,7 +6,7 @@ import {
   Mutex,
   Semaphore,
 } from 'nestjs-zookeeper/recipes';
-import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination/recipes';
+import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { untilState, useClients } from '../support/clients.js';
 import { failureOf } from '../support/recipe-nodes.js';

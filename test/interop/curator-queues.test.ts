@@ -2,11 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
-import {
-  DistributedQueue,
-  type QueueSerializer,
-  type ZkClient,
-} from 'nestjs-zookeeper/coordination/recipes';
+import { DistributedQueue, type QueueSerializer } from 'nestjs-zookeeper/coordination';
+import { type ZkClient } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
 import { untilNodes } from '../support/recipe-nodes.js';

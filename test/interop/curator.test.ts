@@ -7,13 +7,13 @@ import {
   Mutex,
   NonReentrantMutex,
   NodeError,
-  type PermitOptions,
   ReadWriteLock,
   revoke,
   Semaphore,
   SharedCount,
   ZkClient,
 } from 'nestjs-zookeeper/recipes';
+import type { PermitOptions } from '../../lib/recipes/semaphore.js';
 import { aborted, useClients } from '../support/clients.js';
 import { eventually } from '../support/eventually.js';
 import { useServer } from '../support/servers.js';

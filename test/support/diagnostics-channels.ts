@@ -1,20 +1,12 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import type {
-  ConnectionMessage,
-  DeleteRefusedMessage,
-  HoldMessage,
-  LeaderMessage,
-  WaitMessage,
-} from 'nestjs-zookeeper/recipes';
+import type { DiagnosticsMessages } from 'nestjs-zookeeper/recipes';
 import { afterEach } from 'vitest';
 
-interface Messages {
-  wait: WaitMessage;
-  hold: HoldMessage;
-  connection: ConnectionMessage;
-  leader: LeaderMessage;
-  'delete-refused': DeleteRefusedMessage;
-}
+type Messages = {
+  [
+    C in keyof DiagnosticsMessages as C extends `nestjs-zookeeper:${infer Name}` ? Name : never
+  ]: DiagnosticsMessages[C];
+};
 
 /** Subscribes to diagnostics channels until the end of the test. */
 export function useChannels() {

@@ -4,24 +4,26 @@ import {
   currentTerm,
   DistributedLock,
   DistributedSemaphore,
-  LeaderLatch,
   LeaderOnly,
-  LeaderSelector,
   LeaderService,
   LockService,
-  MultiLock,
-  Mutex,
-  NonReentrantMutex,
   OnElected,
   OnResigned,
-  ReadWriteLock,
-  revoke,
-  Semaphore,
   SemaphoreService,
-  SharedCount,
   ZkClient,
   ZkModule,
 } from 'nestjs-zookeeper';
+import {
+  LeaderLatch,
+  LeaderSelector,
+  MultiLock,
+  Mutex,
+  NonReentrantMutex,
+  ReadWriteLock,
+  revoke,
+  Semaphore,
+  SharedCount,
+} from 'nestjs-zookeeper/recipes';
 
 // Random arguments for calls of the public API.
 

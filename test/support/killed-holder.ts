@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { ZkClientOptions } from 'nestjs-zookeeper';
+import type { ZkClientOptions } from 'nestjs-zookeeper/recipes';
 
 const PROGRAM = fileURLToPath(new URL('killed-holder.mjs', import.meta.url));
 

@@ -1,10 +1,5 @@
-import {
-  LeaderLatch,
-  LeaderSelector,
-  type LeaderSelectorOptions,
-  type Term,
-  type ZkClient,
-} from 'nestjs-zookeeper/recipes';
+import { LeaderLatch, LeaderSelector, type Term, type ZkClient } from 'nestjs-zookeeper/recipes';
+import type { LeaderSelectorOptions } from '../../lib/recipes/leader-selector.js';
 import { untilNodes } from './recipe-nodes.js';
 
 /** Starts latches one after the other, so that they queue in this order. */

@@ -11,11 +11,11 @@ import {
   type Term,
   type ZkClient,
   ZkModule,
-  type ZkModuleExtras,
   type ZkModuleOptions,
 } from 'nestjs-zookeeper';
 import type { SimulatedProcess } from 'nestjs-zookeeper/testing';
 import { filter, firstValueFrom } from 'rxjs';
+import type { ZkModuleExtras } from '../../lib/zk.options.js';
 import { ZK_ENSEMBLE } from '../../lib/zk.ensemble.js';
 import { transport } from './environment.js';
 import { eventually } from './eventually.js';

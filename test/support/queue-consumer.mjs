@@ -1,5 +1,6 @@
 // Handles the first item of a queue for ever. Prints a line when it begins. A test kills it.
-import { DistributedQueue, ZkClient } from 'nestjs-zookeeper/coordination/recipes';
+import { DistributedQueue } from 'nestjs-zookeeper/coordination';
+import { ZkClient } from 'nestjs-zookeeper/recipes';
 
 const [connectString, path, sessionTimeout] = process.argv.slice(2);
 const client = new ZkClient({ connectString, sessionTimeout: Number(sessionTimeout) });

@@ -1,6 +1,5 @@
 import { setSafeTimers } from '@vitest/utils/timers';
-import type { SimulatedProcess, World } from 'nestjs-zookeeper/testing';
-import { simulate } from 'nestjs-zookeeper/testing';
+import { simulate, type SimulatedProcess, type World } from 'nestjs-zookeeper/testing';
 import * as vitest from 'vitest';
 import { copiedServer, isSimulated } from './environment.js';
 

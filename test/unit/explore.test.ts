@@ -1,4 +1,4 @@
-import * as coordination from '../../lib/coordination/recipes/index.js';
+import * as coordination from '../../lib/coordination/index.js';
 import * as nest from '../../lib/index.js';
 import * as recipes from '../../lib/recipes/index.js';
 import * as testing from '../../lib/testing/index.js';

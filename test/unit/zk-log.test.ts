@@ -1,6 +1,6 @@
 import type { Logger } from '@nestjs/common';
-import type { StateChange, ZkClient } from 'nestjs-zookeeper';
-import { ConnectionError } from 'nestjs-zookeeper';
+import type { StateChange } from 'nestjs-zookeeper/recipes';
+import { ConnectionError, type ZkClient } from 'nestjs-zookeeper';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { failedConnects } from '../../lib/client/zk-client.js';
 import { logFailedConnects, logStates } from '../../lib/zk.log.js';

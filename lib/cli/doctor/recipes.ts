@@ -1,13 +1,11 @@
-import {
-  DistributedAtomicLong,
-  DistributedBarrier,
-  DistributedDoubleBarrier,
-  DistributedQueue,
-  GroupMember,
-  Partitioner,
-  PersistentNode,
-  ZkCache,
-} from '../../coordination/recipes/index.js';
+import { ZkCache } from '../../coordination/recipes/cache.js';
+import { DistributedAtomicLong } from '../../coordination/recipes/distributed-atomic-long.js';
+import { DistributedBarrier } from '../../coordination/recipes/distributed-barrier.js';
+import { DistributedDoubleBarrier } from '../../coordination/recipes/distributed-double-barrier.js';
+import { DistributedQueue } from '../../coordination/recipes/distributed-queue.js';
+import { GroupMember } from '../../coordination/recipes/group-member.js';
+import { Partitioner } from '../../coordination/recipes/partitioner.js';
+import { PersistentNode } from '../../coordination/recipes/persistent-node.js';
 import {
   abortable,
   ConnectionError,

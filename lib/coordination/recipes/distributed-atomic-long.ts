@@ -72,9 +72,9 @@ const DEFAULT_RETRY: RetryPolicy = {
  * write, so keep the object and share it between callers.
  *
  * A change that resolves was applied once. A change that rejects was not applied, except after a
- * {@link ConnectionError} with `maybeApplied: true` or a {@link ShuttingDownError}: the reply to the write was lost
+ * `ConnectionError` with `maybeApplied: true` or a `ShuttingDownError`: the reply to the write was lost
  * then, and the counter does not show whether the write was applied. Besides the errors of {@link ZkClient}, all
- * methods that read the counter reject with a {@link RecipeConflictError} if the data of the znode has another format.
+ * methods that read the counter reject with a `RecipeConflictError` if the data of the znode has another format.
  *
  * @publicApi
  */

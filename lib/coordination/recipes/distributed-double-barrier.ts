@@ -39,7 +39,7 @@ const READY = 'ready';
  * A barrier that lets its members begin together and end together. It shares the znodes with Curator's
  * `DistributedDoubleBarrier`. One object is one member, which may enter again after it has left.
  *
- * All methods reject as the operations of {@link ZkClient} do, and with a {@link RecipeConflictError} if another recipe
+ * All methods reject as the operations of {@link ZkClient} do, and with a `RecipeConflictError` if another recipe
  * uses the path.
  *
  * @publicApi
@@ -70,7 +70,7 @@ export class DistributedDoubleBarrier {
   }
 
   /**
-   * Aborts with a {@link LeaseLostError} when this member is lost after it has entered, because its session ended or
+   * Aborts with a `LeaseLostError` when this member is lost after it has entered, because its session ended or
    * another client deleted its znode. The other members then do not wait for it when they leave. Undefined before the
    * first `enter()`; each `enter()` makes a new signal.
    */

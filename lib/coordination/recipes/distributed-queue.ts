@@ -60,7 +60,7 @@ export interface QueueOptions<T> {
   /** Converts items to bytes and back. Default: the items are Buffers. */
   serializer?: QueueSerializer<T> | undefined;
   /**
-   * Called with the errors of consumers, see {@link ConsumeOptions.onError}, and with a RecipeConflictError if the queue has
+   * Called with the errors of consumers, see `ConsumeOptions.onError`, and with a RecipeConflictError if the queue has
    * znodes of another recipe: once, until they are gone. Default: a process warning.
    */
   onError?: ((error: Error) => void) | undefined;

@@ -18,7 +18,7 @@ export interface Partition {
   readonly fencingToken: bigint;
   /**
    * Aborts when the partition is assigned to another member or this member is closed, with a
-   * {@link PartitionReleasedError}, and when the lock of the partition is lost, with a {@link LeaseLostError}. After a
+   * {@link PartitionReleasedError}, and when the lock of the partition is lost, with a `LeaseLostError`. After a
    * pause of the process it behaves as {@link Lease.signal}.
    */
   readonly signal: AbortSignal;
@@ -27,7 +27,7 @@ export interface Partition {
   /**
    * Carries out a ZooKeeper transaction, if this process holds the lock of the partition when it is applied; see
    * {@link Lease.transaction}. Also possible after the signal has aborted with a PartitionReleasedError, until the handler
-   * settles: to save how far the work has got. Rejects with a {@link LeaseLostError} if the lock is lost.
+   * settles: to save how far the work has got. Rejects with a `LeaseLostError` if the lock is lost.
    */
   transaction<const T extends readonly TransactionOperation[]>(
     operations: T,

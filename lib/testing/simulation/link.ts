@@ -1,4 +1,4 @@
-import type { CutWay } from '../../embedded/index.js';
+import type { CutWay } from '../../embedded/faults.js';
 import { checkBounds, formatValue } from './options.js';
 import type { Random } from './random.js';
 

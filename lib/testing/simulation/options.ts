@@ -40,7 +40,11 @@ export interface SimulationOptions {
   syncLimit?: number | undefined;
 }
 
-/** Options of one process of a simulation. */
+/**
+ * Options of one process of a simulation.
+ *
+ * @publicApi
+ */
 export interface ProcessOptions {
   /** The rate of the clocks of the process, 0.5 to 2. A clock of rate 1.01 gains one per cent. Default 1. */
   clockRate?: number | undefined;

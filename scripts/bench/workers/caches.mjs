@@ -1,4 +1,4 @@
-import { ZkCache } from 'nestjs-zookeeper/coordination/recipes';
+import { ZkCache } from 'nestjs-zookeeper/coordination';
 import { now } from '../clock.js';
 import { drive } from './drive.mjs';
 

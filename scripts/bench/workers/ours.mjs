@@ -3,7 +3,7 @@ import {
   DistributedAtomicLong,
   DistributedQueue,
   JSON_SERIALIZER,
-} from 'nestjs-zookeeper/coordination/recipes';
+} from 'nestjs-zookeeper/coordination';
 import { Mutex, ReadWriteLock, Semaphore, ZkClient } from 'nestjs-zookeeper/recipes';
 import { Caches } from './caches.mjs';
 import { now } from '../clock.js';

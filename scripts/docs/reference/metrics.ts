@@ -65,15 +65,9 @@ export function channelTable(source: Source): string {
     const message = original(checker, checker.getSymbolAtLocation(type.typeName)!);
     const members = checker.getTypeFromTypeNode(type);
     const events = checker.getPropertyOfType(members, 'event');
-    const isExported = source.exports.has(message.name);
     rows.set(name.value, [
       code(name.value),
-      isExported
-        ? code(message.name)
-        : members
-            .getProperties()
-            .map((one) => code(one.name))
-            .join(', '),
+      fieldsOf(members).map(code).join(', '),
       events ? literalsOf(checker.getTypeOfSymbol(events)).map(code).join(', ') : '',
       paragraphsOf(source, message)
         .join(' ')
@@ -83,6 +77,12 @@ export function channelTable(source: Source): string {
     ]);
   });
   return table(['Channel', 'Message', 'Events', 'Published'], [...rows.values()].sort());
+}
+
+/** Returns the names of all properties of a type, or of all members of a union. */
+function fieldsOf(type: ts.Type): string[] {
+  const types = type.isUnion() ? type.types : [type];
+  return [...new Set(types.flatMap((one) => one.getProperties().map(({ name }) => name)))];
 }
 
 /** Returns the names of the attributes that are recorded in the statement list of a metric's creation. */

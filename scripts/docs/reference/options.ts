@@ -25,15 +25,12 @@ const EXTRA_OPTION_TYPES = [
 ];
 /** The properties that distinguish the members of a union. */
 const DISCRIMINANTS = ['type', 'mechanism'];
-/** Options of constructors that applications do not call. */
-const INTERNAL = ['CoordinationErrorOptions'];
 
 /** Returns the names of the exported types whose properties are options. */
 export function optionTypes({ exports }: Source): string[] {
   return [...exports.keys()].filter(
     (name) =>
-      (/(Options|Query|Config|Defaults|Extras)$/.test(name) && !INTERNAL.includes(name)) ||
-      EXTRA_OPTION_TYPES.includes(name),
+      /(Options|Query|Config|Defaults|Extras)$/.test(name) || EXTRA_OPTION_TYPES.includes(name),
   );
 }
 

@@ -8,7 +8,7 @@ export interface Source {
   readonly checker: ts.TypeChecker;
   /** The files of lib/. */
   readonly files: readonly ts.SourceFile[];
-  /** What the entry points export, by name. */
+  /** What the entry points export, and the types of the options that callers pass to it, by name. */
   readonly exports: ReadonlyMap<string, ts.Symbol>;
 }
 
@@ -45,7 +45,7 @@ export function readSource(change = (_file: string, text: string) => text): Sour
   const checker = program.getTypeChecker();
   const lib = join(root, 'lib');
   const files = program.getSourceFiles().filter(({ fileName }) => fileName.startsWith(`${lib}/`));
-  const exports = new Map<string, ts.Symbol>();
+  const exports = publicTypes(checker, files);
   for (const file of entryPoints) {
     const module = checker.getSymbolAtLocation(program.getSourceFile(join(root, file))!)!;
     for (const symbol of checker.getExportsOfModule(module)) {
@@ -53,6 +53,15 @@ export function readSource(change = (_file: string, text: string) => text): Sour
     }
   }
   return { checker, files, exports };
+}
+
+/** Returns the types with the tag `@publicApi`, by name. Entry points do not export those that callers need not name. */
+function publicTypes(checker: ts.TypeChecker, files: readonly ts.SourceFile[]) {
+  const types = files
+    .flatMap(({ statements }) => [...statements])
+    .filter((one) => ts.isInterfaceDeclaration(one) || ts.isTypeAliasDeclaration(one))
+    .filter((one) => ts.getJSDocTags(one).some(({ tagName }) => tagName.text === 'publicApi'));
+  return new Map(types.map(({ name }) => [name.text, checker.getSymbolAtLocation(name)!]));
 }
 
 /** Returns the symbol that an export or import stands for. */

@@ -1,15 +1,13 @@
 import { describe, expect, vi } from 'vitest';
+import { type CacheEvent, WaitTimeoutError, ZkCache } from 'nestjs-zookeeper/coordination';
 import {
-  type CacheEvent,
   IllegalStateError,
-  WaitTimeoutError,
   NotAuthorizedError,
   ShuttingDownError,
   WaitCancelledError,
-  ZkCache,
-  type ZkCacheOptions,
   type ZkClient,
-} from 'nestjs-zookeeper/coordination/recipes';
+} from 'nestjs-zookeeper/recipes';
+import type { ZkCacheOptions } from '../../../lib/coordination/recipes/cache.js';
 import { expire, untilState, useClients, useLinks } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { serverHas, useServer } from '../../support/servers.js';

@@ -2,15 +2,14 @@ import { describe, expect } from 'vitest';
 import {
   BadOptionError,
   ConnectionError,
-  CounterOverflowError,
-  DistributedAtomicLong,
-  type DistributedAtomicLongOptions,
   LockTimeoutError,
+  Mutex,
   RecipeConflictError,
   ShuttingDownError,
   type ZkClient,
-} from 'nestjs-zookeeper/coordination/recipes';
-import { Mutex } from 'nestjs-zookeeper/recipes';
+} from 'nestjs-zookeeper/recipes';
+import { CounterOverflowError, DistributedAtomicLong } from 'nestjs-zookeeper/coordination';
+import type { DistributedAtomicLongOptions } from '../../../lib/coordination/recipes/distributed-atomic-long.js';
 import { useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { nodesUnder } from '../../support/recipe-nodes.js';

@@ -1,14 +1,13 @@
 import { describe, expect } from 'vitest';
 import {
   BadOptionError,
-  DistributedBarrier,
-  WaitTimeoutError,
+  Mutex,
   RecipeConflictError,
   ShuttingDownError,
   WaitCancelledError,
   type ZkClient,
-} from 'nestjs-zookeeper/coordination/recipes';
-import { Mutex } from 'nestjs-zookeeper/recipes';
+} from 'nestjs-zookeeper/recipes';
+import { DistributedBarrier, WaitTimeoutError } from 'nestjs-zookeeper/coordination';
 import { expire, untilState, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { useServer } from '../../support/servers.js';

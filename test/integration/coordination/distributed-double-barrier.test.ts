@@ -2,16 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
 import {
   BadOptionError,
-  DistributedDoubleBarrier,
   IllegalStateError,
   LeaseLostError,
-  WaitTimeoutError,
+  Mutex,
   RecipeConflictError,
   ShuttingDownError,
   WaitCancelledError,
   type ZkClient,
-} from 'nestjs-zookeeper/coordination/recipes';
-import { Mutex } from 'nestjs-zookeeper/recipes';
+} from 'nestjs-zookeeper/recipes';
+import { DistributedDoubleBarrier, WaitTimeoutError } from 'nestjs-zookeeper/coordination';
 import { aborted, expire, untilState, useClients, useLinks } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';

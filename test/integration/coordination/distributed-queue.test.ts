@@ -1,15 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  type ConsumeOptions,
   DistributedQueue,
   JSON_SERIALIZER,
-  type QueueHandler,
   QueueFullError,
   QueueItemError,
   type QueueOptions,
-  RecipeConflictError,
-} from 'nestjs-zookeeper/coordination/recipes';
+} from 'nestjs-zookeeper/coordination';
+import { RecipeConflictError } from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
+import type {
+  ConsumeOptions,
+  QueueHandler,
+} from '../../../lib/coordination/recipes/consume-options.js';
 import type { ZkClient } from '../../../lib/client/index.js';
 import { encodeItems } from '../../../lib/coordination/recipes/internals/queue-items.js';
 import { expire, useClients } from '../../support/clients.js';

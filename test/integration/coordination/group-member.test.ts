@@ -2,16 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, vi } from 'vitest';
 import {
   BadOptionError,
-  GroupMember,
-  type GroupMemberOptions,
-  MemberIdTakenError,
-} from 'nestjs-zookeeper/coordination/recipes';
-import {
   IllegalStateError,
   NotAuthorizedError,
   ShuttingDownError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
+import { GroupMember, MemberIdTakenError } from 'nestjs-zookeeper/coordination';
+import type { GroupMemberOptions } from '../../../lib/coordination/recipes/group-member.js';
 import { expire, untilState, useClients, useLinks } from '../../support/clients.js';
 import { isSimulated } from '../../support/environment.js';
 import { nodesUnder, untilNothingLeft } from '../../support/recipe-nodes.js';

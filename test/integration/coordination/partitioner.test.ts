@@ -1,19 +1,19 @@
 import { describe, expect, vi } from 'vitest';
 import {
   BadOptionError,
-  type Partition,
-  PartitionCountError,
-  Partitioner,
-  type PartitionerOptions,
-  PartitionReleasedError,
-  RecipeConflictError,
-} from 'nestjs-zookeeper/coordination/recipes';
-import {
   currentLease,
   IllegalStateError,
   LeaseLostError,
+  RecipeConflictError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
+import {
+  type Partition,
+  PartitionCountError,
+  Partitioner,
+  PartitionReleasedError,
+} from 'nestjs-zookeeper/coordination';
+import type { PartitionerOptions } from '../../../lib/coordination/recipes/partitioner-options.js';
 import { aborted, expire, useClients, useLinks } from '../../support/clients.js';
 import { nodesUnder, observed, untilNodes, untilNothingLeft } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';

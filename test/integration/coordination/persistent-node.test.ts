@@ -1,16 +1,15 @@
-import { describe, expect, vi } from 'vitest';
+import { PersistentNode, WaitTimeoutError } from 'nestjs-zookeeper/coordination';
 import {
   ConnectionError,
   IllegalStateError,
-  WaitTimeoutError,
   NotAuthorizedError,
-  PersistentNode,
-  type PersistentNodeOptions,
   RecipeConflictError,
   ShuttingDownError,
   WaitCancelledError,
   type ZkClient,
-} from '../../../lib/coordination/recipes/index.js';
+} from 'nestjs-zookeeper/recipes';
+import { describe, expect, vi } from 'vitest';
+import type { PersistentNodeOptions } from '../../../lib/coordination/recipes/persistent-node.js';
 import { expire, untilState, useClients, useLinks } from '../../support/clients.js';
 import { nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';

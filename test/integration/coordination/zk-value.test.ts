@@ -8,12 +8,12 @@ import {
   getZkValueToken,
   type LiveValue,
   LiveValueError,
-  type LiveValueOptions,
   type StandardSchema,
   ZkValue,
 } from 'nestjs-zookeeper/coordination';
 import { of } from 'rxjs';
 import { expect, vi } from 'vitest';
+import type { LiveValueOptions } from '../../../lib/coordination/live-value.js';
 import { expire, useClients } from '../../support/clients.js';
 import { isSimulated } from '../../support/environment.js';
 import { eventually } from '../../support/eventually.js';

@@ -3,11 +3,11 @@ import {
   BadOptionError,
   CancelLeadershipError,
   currentTerm,
-  LeaderSelector,
   LeaderService,
   NotLeaderError,
   type Term,
 } from 'nestjs-zookeeper';
+import { LeaderSelector } from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
 import { aborted } from '../../support/clients.js';
 import { Gate } from '../../support/gate.js';

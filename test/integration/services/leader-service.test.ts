@@ -3,13 +3,13 @@ import {
   BadOptionError,
   getLeaderServiceToken,
   InjectLeaderService,
-  LeaderLatch,
   LeaderService,
   type LeadershipChange,
   ShuttingDownError,
   ZkClient,
   ZkModule,
 } from 'nestjs-zookeeper';
+import { LeaderLatch } from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
 import { loseSession, untilCandidates, untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';

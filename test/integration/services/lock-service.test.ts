@@ -7,12 +7,12 @@ import {
   LockRevokedError,
   LockService,
   LockTimeoutError,
-  Mutex,
   RecipeConflictError,
   SelfDeadlockError,
   WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper';
+import { Mutex } from 'nestjs-zookeeper/recipes';
 import { of } from 'rxjs';
 import { describe, expect, vi } from 'vitest';
 import { aborted } from '../../support/clients.js';

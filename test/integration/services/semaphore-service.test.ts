@@ -7,10 +7,10 @@ import {
   type Lease,
   LockBusyError,
   LockService,
-  Semaphore,
   SemaphoreService,
   ShuttingDownError,
 } from 'nestjs-zookeeper';
+import { Semaphore } from 'nestjs-zookeeper/recipes';
 import { of } from 'rxjs';
 import { describe, expect } from 'vitest';
 import { eventually } from '../../support/eventually.js';

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { Mutex } from 'nestjs-zookeeper/recipes';
-import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination/recipes';
+import { DistributedAtomicLong } from 'nestjs-zookeeper/coordination';
 import { NodeError } from '../../../lib/client/index.js';
 import { useClients } from '../../support/clients.js';
 import { useServer } from '../../support/servers.js';

@@ -6,7 +6,6 @@ import { applyDecorators } from '@nestjs/common';
 import {
   type CoordinationService,
   type LiveValue,
-  type LiveValueOptions,
   type Partition,
   Partitioned,
   QueueConsumer,
@@ -14,6 +13,7 @@ import {
   type StandardSchema,
   ZkValue,
 } from 'nestjs-zookeeper/coordination';
+import type { LiveValueOptions } from '../../../lib/coordination/live-value.js';
 
 interface Mail {
   readonly to: string;

@@ -16,7 +16,7 @@ import {
   ShuttingDownError,
   ZkExceptionFilter,
 } from 'nestjs-zookeeper';
-import { QueueFullError, WaitTimeoutError } from 'nestjs-zookeeper/coordination/recipes';
+import { QueueFullError, WaitTimeoutError } from 'nestjs-zookeeper/coordination';
 import { firstValueFrom, type Observable } from 'rxjs';
 import { describe, expect, it, vi } from 'vitest';
 import { transportException } from '../../../lib/decorators/zk-exception.filter.js';

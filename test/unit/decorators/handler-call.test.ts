@@ -2,11 +2,11 @@ import type { ExecutionContext } from '@nestjs/common';
 import {
   BadKeyError,
   DistributedLock,
-  type Entry,
   type LockOptions,
   type LockService,
   WaitCancelledError,
 } from 'nestjs-zookeeper';
+import { type Entry } from 'nestjs-zookeeper/recipes';
 import { Observable } from 'rxjs';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { HandlerCall } from '../../../lib/decorators/handler-call.js';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { GroupMember, PersistentNode, ZkCache } from 'nestjs-zookeeper/coordination/recipes';
+import { GroupMember, PersistentNode, ZkCache } from 'nestjs-zookeeper/coordination';
 import { expect } from 'vitest';
 import { useClients, useLinks } from '../../../support/clients.js';
 import { untilNothingLeft } from '../../../support/recipe-nodes.js';

@@ -1,14 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  type ConsumeOptions,
   DistributedQueue,
   JSON_SERIALIZER,
-  type QueueHandler,
   type QueueOptions,
   type QueueSerializer,
-} from 'nestjs-zookeeper/coordination/recipes';
+} from 'nestjs-zookeeper/coordination';
 import { NotAuthorizedError, type ZkClientOptions } from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
+import type {
+  ConsumeOptions,
+  QueueHandler,
+} from '../../../../lib/coordination/recipes/consume-options.js';
 import { eventually } from '../../../support/eventually.js';
 import { currentWorld, it } from '../../../support/virtual-time.js';
 

@@ -2,8 +2,8 @@ import {
   DistributedAtomicLong,
   DistributedBarrier,
   DistributedDoubleBarrier,
-  type ZkClient,
-} from 'nestjs-zookeeper/coordination/recipes';
+} from 'nestjs-zookeeper/coordination';
+import { type ZkClient } from 'nestjs-zookeeper/recipes';
 import { simulate, type World } from 'nestjs-zookeeper/testing';
 import { expect, it } from 'vitest';
 
