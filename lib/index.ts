@@ -53,10 +53,10 @@ export {
   type Term,
 } from './recipes/index.js';
 export { type LeadershipChange, LeaderService } from './services/leader.service.js';
-export type { LeaseDefaults, LeaseOptions } from './services/lease-service.js';
-export { type LockOptions, LockService } from './services/lock.service.js';
+export type { LeaseOptions } from './services/lease-service.js';
+export { type LeaseOf, type LockOptions, LockService } from './services/lock.service.js';
 export { LockRunCoordinator } from './services/lock-run-coordinator.js';
-export { type AcquirePermitOptions, SemaphoreService } from './services/semaphore.service.js';
+export { SemaphoreService } from './services/semaphore.service.js';
 export {
   getLeaderServiceToken,
   getLockServiceToken,

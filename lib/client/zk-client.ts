@@ -10,19 +10,14 @@ import {
 } from './diagnostics.js';
 import { type RefusedDelete, RefusedDeletes } from './guaranteed-deletes.js';
 import type { LiveSession } from './live-session.js';
-import {
-  type ConnectionPolicy,
-  type NormalizedOptions,
-  normalizeOptions,
-  type ZkClientOptions,
-} from './options.js';
+import { type NormalizedOptions, normalizeOptions, type ZkClientOptions } from './options.js';
 import { retryOperation } from './retry-operation.js';
 import { SessionManager } from './session-manager.js';
 import type { ServerKind } from './server-kind.js';
 import type { Session } from './session.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
 import type { Connect } from './transport/transport.js';
-import { loadTransport, type TransportName } from './transport/transports.js';
+import { loadTransport } from './transport/transports.js';
 import type {
   Acl,
   ConnectionState,
@@ -111,9 +106,9 @@ export let deleteContainers: (client: ZkClient, created: ReadonlySet<string>) =>
 export class ZkClient {
   /** The parent of the recipes' znodes: empty, or an absolute path. */
   readonly namespace: string;
-  readonly policy: ConnectionPolicy;
+  readonly policy: 'session' | 'standard';
   /** The transport of its connections. */
-  readonly transport: TransportName;
+  readonly transport: 'wire' | 'native';
   readonly #options: NormalizedOptions;
   readonly #sessions: SessionManager;
 

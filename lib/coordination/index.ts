@@ -6,11 +6,11 @@ export { getPartitionServiceToken, PartitionService } from './partition.service.
 export { Partitioned } from './partitioned.decorator.js';
 export { QueueConsumer } from './queue-consumer.decorator.js';
 export { ZkCache } from './recipes/cache.js';
-export type { ConsumerHandle, QueueItemContext } from './recipes/consume-options.js';
+export type { ConsumerHandle, QueueHandler, QueueItemContext } from './recipes/consume-options.js';
 export { DistributedAtomicLong } from './recipes/distributed-atomic-long.js';
 export { DistributedBarrier } from './recipes/distributed-barrier.js';
 export { DistributedDoubleBarrier } from './recipes/distributed-double-barrier.js';
-export { DistributedQueue, type QueueOptions } from './recipes/distributed-queue.js';
+export { DistributedQueue } from './recipes/distributed-queue.js';
 export {
   CounterOverflowError,
   MemberIdTakenError,

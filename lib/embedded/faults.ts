@@ -67,13 +67,6 @@ function concerns(fault: { readonly session: bigint | undefined }, session: bigi
 }
 
 /**
- * Ends a fault. Idempotent. A restart ends all faults.
- *
- * @publicApi
- */
-export type Undo = () => Promise<void>;
-
-/**
  * The clients that a fault concerns.
  *
  * @publicApi
@@ -93,7 +86,8 @@ const WAYS: ReadonlySet<string> = new Set<CutWay>(['requests', 'replies', 'both'
 
 /**
  * Injects faults between an embedded server and its clients. Each method resolves when the fault is in
- * force, with a function that ends it. It rejects with a TypeError or RangeError for a wrong option.
+ * force, with a function that ends it. A second call does nothing, and a restart ends all faults. A method rejects with a
+ * TypeError or RangeError for a wrong option.
  *
  * ```ts
  * await zookeeper.faults.dropReply({ op: 'create' });
@@ -112,7 +106,10 @@ export class Faults {
    * Applies the next request of this kind and breaks its connection before the reply is sent, so the client
    * cannot know whether the request was applied. Happens once; the undo cancels it if it has not happened yet.
    */
-  async dropReply({ op, session }: FaultScope & { op: keyof typeof OpCode }): Promise<Undo> {
+  async dropReply({
+    op,
+    session,
+  }: FaultScope & { op: keyof typeof OpCode }): Promise<() => Promise<void>> {
     if (!Object.hasOwn(OpCode, op)) {
       throw new TypeError(`EmbeddedZooKeeper: op must be one of ZooKeeper's, got ${show(op)}`);
     }
@@ -120,12 +117,12 @@ export class Faults {
   }
 
   /** Resets new connections at once. Existing connections continue; see `dropConnections()`. */
-  async refuseConnections(): Promise<Undo> {
+  async refuseConnections(): Promise<() => Promise<void>> {
     return this.#add({ kind: 'refuse' });
   }
 
   /** Sends replies and watch events `ms` milliseconds late, in order. */
-  async delay(ms: number, scope: FaultScope = {}): Promise<Undo> {
+  async delay(ms: number, scope: FaultScope = {}): Promise<() => Promise<void>> {
     integer('delay', ms, 0, 0x7fff_ffff);
     return this.#add({ kind: 'delay', ms, session: sessionOf(scope) });
   }
@@ -135,7 +132,7 @@ export class Faults {
    * `replies`: the server receives requests and keeps the sessions, but nothing it sends arrives, not even
    * the end of a connection. Nothing is lost: the undo delivers what was held back.
    */
-  async cut(way: CutWay = 'both', scope: FaultScope = {}): Promise<Undo> {
+  async cut(way: CutWay = 'both', scope: FaultScope = {}): Promise<() => Promise<void>> {
     if (!WAYS.has(way)) {
       throw new TypeError(
         `EmbeddedZooKeeper: cut must be "requests", "replies" or "both", got ${show(way)}`,
@@ -144,7 +141,7 @@ export class Faults {
     return this.#add({ kind: 'cut', way, session: sessionOf(scope) });
   }
 
-  async #add(fault: Fault): Promise<Undo> {
+  async #add(fault: Fault): Promise<() => Promise<void>> {
     const id = this.#nextId++;
     const target = this.target();
     await target.addFault(id, fault);

@@ -1,15 +1,16 @@
 export {
   type Acl,
-  type Auth,
   BadOptionError,
   ConnectionError,
   type ConnectionState,
   CoordinationError,
   type CreateMode,
   NodeError,
+  type NodeErrorCode,
   NotAuthorizedError,
   type PersistentWatch,
   type RetryPolicy,
+  type ServerKind,
   type Session,
   SessionExpiredError,
   ShuttingDownError,
@@ -20,6 +21,7 @@ export {
   UnsafeServerError,
   WaitCancelledError,
   type Watch,
+  type WatchEvent,
   type WatchNotification,
   ZkClient,
   type ZkClientOptions,
@@ -41,8 +43,8 @@ export {
 export type { AcquireOptions, Lease } from '../kernel/lease.js';
 export { type LeaderParticipant, revoke } from '../kernel/participants.js';
 export type { Term } from '../kernel/term.js';
-export type { Deadlock, HolderDetails, Participant } from '../kernel/types.js';
-export { Candidate } from './candidate.js';
+export type { Deadlock, HolderDetails, Participant, Recipe } from '../kernel/types.js';
+export { Candidate, type CandidateState } from './candidate.js';
 export { LeaderLatch } from './leader-latch.js';
 export { CancelLeadershipError, LeaderSelector } from './leader-selector.js';
 export { type Entry, Lock } from './lock.js';

@@ -1,6 +1,5 @@
 export {
   explore,
-  type ExploreOptions,
   type ExploreResult,
   type ExploreViolation,
   type FaultPlan,
@@ -10,7 +9,6 @@ export { standardFaults } from './simulation/standard-faults.js';
 export { FakeLocks } from './fake-locks.js';
 export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';
-export type { SimulationOptions } from './simulation/options.js';
 export { ProcessCrashedError, type SimulatedProcess } from './simulation/process.js';
 export { Random } from './simulation/random.js';
 export type { SimulatedServer } from './simulation/server.js';

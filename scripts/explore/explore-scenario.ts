@@ -18,7 +18,7 @@ import { toPlannedFault } from './planned-faults.js';
 import { PROCESSES, type ScenarioSetting, SESSION_TIMEOUT, settingOf } from './setting.js';
 
 type ExploredFault = import('nestjs-zookeeper/testing').ExploredFault;
-type ExploreOptions = import('nestjs-zookeeper/testing').ExploreOptions;
+type ExploreOptions = NonNullable<Parameters<typeof import('nestjs-zookeeper/testing').explore>[0]>;
 type ExploreResult = import('nestjs-zookeeper/testing').ExploreResult;
 type SimulatedZnode = import('nestjs-zookeeper/testing').SimulatedZnode;
 type World = import('nestjs-zookeeper/testing').World;

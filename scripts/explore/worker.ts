@@ -8,7 +8,7 @@ import { SCENARIOS } from './scenarios.js';
  * library. It sends `ready`, and then one message for each part that it receives.
  */
 
-type ExploreOptions = import('nestjs-zookeeper/testing').ExploreOptions;
+type ExploreOptions = NonNullable<Parameters<typeof import('nestjs-zookeeper/testing').explore>[0]>;
 type ExploreResult = import('nestjs-zookeeper/testing').ExploreResult;
 type ExploreViolation = import('nestjs-zookeeper/testing').ExploreViolation;
 

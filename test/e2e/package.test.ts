@@ -48,7 +48,7 @@ const CJS = `
 `;
 
 const TYPED = `
-  import { DistributedLock, type Lease, LockService, ZkModule } from 'nestjs-zookeeper';
+  import { DistributedLock, type Lease, LockService, type NodeError, ZkModule } from 'nestjs-zookeeper';
   import { Mutex } from 'nestjs-zookeeper/recipes';
   import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
   import { TestZooKeeper } from 'nestjs-zookeeper/testing';
@@ -61,6 +61,12 @@ const TYPED = `
     }
   }
   export const parts = [ZkModule.forRoot({ connectString: 'localhost' }), Mutex, EmbeddedZooKeeper, TestZooKeeper];
+  // With --declaration, the compiler must be able to name the inferred types.
+  export const acquire = <Key extends string>(locks: LockService, key: Key) => locks.acquire(key);
+  export const skipping = DistributedLock('gold', { wait: 0, onBusy: 'skip' });
+  export const stateOf = ({ client, recipe }: Mutex) => ({ recipe, transport: client.transport, session: client.session() });
+  export const codeOf = ({ code }: NodeError) => code;
+  export const cut = (server: EmbeddedZooKeeper) => server.faults.cut('requests');
 `;
 
 /** The entry points without optional peer dependencies. */
@@ -185,9 +191,10 @@ describe('the packed tarball', () => {
     async (_, file, modules) => {
       await writeFile(join(directory, file), TYPED);
       const compiler = join(root, 'node_modules/typescript/bin/tsc');
-      const flags = '--noEmit --strict --experimentalDecorators --types node --target es2021'.split(
-        ' ',
-      );
+      const flags =
+        '--noEmit --declaration --strict --experimentalDecorators --types node --target es2021'.split(
+          ' ',
+        );
       const { stdout } = await run('node', [compiler, ...flags, ...modules, file], {
         cwd: directory,
       }).catch((error: { stdout: string }) => error);
@@ -195,9 +202,8 @@ describe('the packed tarball', () => {
     },
   );
 
-  it('contains the built library, README, CHANGELOG and LICENSE, but no sources, tests or sample', () => {
+  it('contains the built library, README and LICENSE, but no sources, tests or sample', () => {
     expect(packed.filter((path) => !path.startsWith('dist/')).sort()).toEqual([
-      'CHANGELOG.md',
       'LICENSE',
       'README.md',
       'README.zh-CN.md',

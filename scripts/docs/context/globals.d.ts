@@ -7,6 +7,7 @@ import type * as fs from 'node:fs';
 import type { MeterProvider, TracerProvider } from '@opentelemetry/api';
 import type * as zk from 'nestjs-zookeeper';
 import type * as opentelemetry from 'nestjs-zookeeper/opentelemetry';
+import type * as recipes from 'nestjs-zookeeper/recipes';
 import type { TestZooKeeper } from 'nestjs-zookeeper/testing';
 import type { Repository } from 'typeorm';
 import type * as vitest from 'vitest';
@@ -26,14 +27,14 @@ declare global {
   const currentTerm: typeof zk.currentTerm;
   const DistributedLock: typeof zk.DistributedLock;
   const LeaderOnly: typeof zk.LeaderOnly;
-  const Mutex: typeof zk.Mutex;
-  const ReadWriteLock: typeof zk.ReadWriteLock;
+  const Mutex: typeof recipes.Mutex;
+  const ReadWriteLock: typeof recipes.ReadWriteLock;
   const ZkModule: typeof zk.ZkModule;
   const ZookeeperInstrumentation: typeof opentelemetry.ZookeeperInstrumentation;
 
   const client: zk.ZkClient;
   const locks: zk.LockService;
-  const mutex: zk.Mutex;
+  const mutex: recipes.Mutex;
   const module: TestingModule;
   const zookeeper: TestZooKeeper;
   const stock: Repository<{ id: string; left: number; fence: string }>;

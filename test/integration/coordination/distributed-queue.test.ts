@@ -4,10 +4,10 @@ import {
   JSON_SERIALIZER,
   QueueFullError,
   QueueItemError,
-  type QueueOptions,
 } from 'nestjs-zookeeper/coordination';
 import { RecipeConflictError } from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
+import type { QueueOptions } from '../../../lib/coordination/recipes/distributed-queue.js';
 import type {
   ConsumeOptions,
   QueueHandler,

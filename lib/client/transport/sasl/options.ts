@@ -13,8 +13,6 @@ export type SaslOptions = DigestMd5Options | GssapiOptions;
 /**
  * A user of the section `Server` in the JAAS file of the servers. The password is not sent, but the connection is not
  * encrypted either, and MD5 is obsolete: use `tls` too.
- *
- * @publicApi
  */
 export interface DigestMd5Options {
   /** A user and a password. */
@@ -28,8 +26,6 @@ export interface DigestMd5Options {
 /**
  * A Kerberos ticket. It comes from the ticket cache of the process (`kinit`, `KRB5CCNAME`), or the Kerberos library gets and
  * renews it with a key table (`KRB5_CLIENT_KTNAME`). Needs the npm package `kerberos`.
- *
- * @publicApi
  */
 export interface GssapiOptions {
   /** A Kerberos ticket. */

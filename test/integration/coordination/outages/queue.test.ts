@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   DistributedQueue,
   JSON_SERIALIZER,
-  type QueueOptions,
   type QueueSerializer,
 } from 'nestjs-zookeeper/coordination';
 import { NotAuthorizedError, type ZkClientOptions } from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
+import type { QueueOptions } from '../../../../lib/coordination/recipes/distributed-queue.js';
 import type {
   ConsumeOptions,
   QueueHandler,

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
+import type { ExploreOptions } from '../../../../lib/testing/simulation/explore.js';
 import { Mutex } from '../../../../lib/recipes/index.js';
 import {
   explore,
-  type ExploreOptions,
   type ExploreResult,
   ProcessCrashedError,
   simulate,

@@ -1,10 +1,6 @@
-import {
-  simulate,
-  type SimulatedServer,
-  type SimulationOptions,
-  type World,
-} from 'nestjs-zookeeper/testing';
+import { simulate, type SimulatedServer, type World } from 'nestjs-zookeeper/testing';
 import { describe, expect, it } from 'vitest';
+import type { SimulationOptions } from '../../../../lib/testing/simulation/options.js';
 
 async function connected(world: World, name = 'a', sessionTimeout = 3000) {
   const process = world.process(name);
