@@ -86,7 +86,12 @@ export class Semaphore extends Lock<PermitOptions> {
   /** Reads the number of free permits. */
   async available(): Promise<number> {
     const value = await this.limit.read();
-    return Math.max(0, value - (await this.acquisition.taken()));
+    return Math.max(0, value - (await this.taken()));
+  }
+
+  /** Resolves to the number of permits that all processes hold. */
+  protected taken(): Promise<number> {
+    return this.acquisition.taken();
   }
 
   protected override get acquireRules(): Rules<AcquireOptions> {

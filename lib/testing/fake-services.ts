@@ -27,7 +27,6 @@ import {
   Waiter,
   type WaitRequest,
 } from '../kernel/index.js';
-import { PermitLimit } from '../recipes/permit-limit.js';
 import { electionPath } from '../services/keys.js';
 import { LeaderService } from '../services/leader.service.js';
 import { LockService } from '../services/lock.service.js';
@@ -230,17 +229,13 @@ export class FakeSemaphoreService extends SemaphoreService {
   }
 
   protected override semaphoreOf(key: string, query: SemaphoreQuery): Semaphore {
-    const { client, ensemble } = this;
+    const { ensemble } = this;
     const semaphore = super.semaphoreOf(key, query);
-    const { path } = semaphore;
-    const permits = query.permits === 'shared' ? this.sharedPermits(path) : query.permits;
-    const limit = new PermitLimit(client, path, permits);
     return replaceSteps(semaphore, {
       take: (options: PermitOptions) => ensemble.take(semaphore, options),
       acquireEach: ({ count = 1, ...options }: PermitOptions) =>
         Promise.all(Array.from({ length: count }, () => semaphore.acquire(options))),
-      available: async () =>
-        ensemble.isBusy(key) ? 0 : Math.max(0, (await limit.read()) - ensemble.permitsHeld(key)),
+      taken: async () => (ensemble.isBusy(key) ? Infinity : ensemble.permitsHeld(key)),
       participants: async () => [],
     });
   }

@@ -132,8 +132,7 @@ describe('the files of lib/', () => {
     const inside = [...lib].flatMap(([file, targets]) =>
       ROOMS.test(file) ? targets.filter((target) => SEALED.test(target)) : [],
     );
-    // The permits of a fake are checked as those of a semaphore are.
-    expect(inside).toEqual(['recipes/permit-limit.ts']);
+    expect(inside).toEqual([]);
   });
 
   it('import only the parts that MAY_IMPORT allows', () => {
