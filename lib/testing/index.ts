@@ -4,8 +4,7 @@ export {
   type ExploreViolation,
   type FaultPlan,
 } from './simulation/explore.js';
-export type { ExploredFault, Moment } from './simulation/explored-fault.js';
-export { standardFaults } from './simulation/standard-faults.js';
+export { type ExploredFault, type Moment, standardFaults } from './simulation/standard-faults.js';
 export { FakeLocks } from './fake-locks.js';
 export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';
@@ -13,5 +12,4 @@ export { ProcessCrashedError, type SimulatedProcess } from './simulation/process
 export { Random } from './simulation/random.js';
 export type { SimulatedServer } from './simulation/server.js';
 export { simulate, SimulationError, type SimulationResult } from './simulation/simulate.js';
-export type { SimulatedZnode } from './simulation/simulated-znode.js';
-export type { TraceEntry, World } from './simulation/world.js';
+export type { SimulatedZnode, TraceEntry, World } from './simulation/world.js';

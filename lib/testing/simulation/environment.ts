@@ -1,9 +1,9 @@
-import crypto from 'node:crypto';
+import crypto, { randomUUID } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import os from 'node:os';
 import { performance } from 'node:perf_hooks';
-import timers from 'node:timers';
-import timersPromises from 'node:timers/promises';
+import timers, { setTimeout as startTimer } from 'node:timers';
+import timersPromises, { setTimeout as sleep } from 'node:timers/promises';
 import { separateProcesses } from '../../client/index.js';
 import type { SimulatedProcess } from './process.js';
 import { WALL_CLOCK_START } from './process-clocks.js';
@@ -84,6 +84,26 @@ export function replaceGlobals(
 }
 
 /**
+ * Checks that functions which this module imports by name from Node's modules are the replaced ones. Test runners that
+ * load modules into a context of `node:vm` give them copies of Node's modules, which a simulation cannot replace. The
+ * library and the code under test would then use real timers.
+ *
+ * @throws Error that names the test runners to use
+ */
+export function checkImportsReplaced(): void {
+  if (
+    sleep === timersPromises.setTimeout &&
+    startTimer === timers.setTimeout &&
+    randomUUID === crypto.randomUUID
+  ) {
+    return;
+  }
+  throw new Error(
+    "simulate: the test runner gives modules copies of Node's builtin modules, so their timers and random numbers cannot be replaced; with Vitest, set the option `pool` to 'forks' or 'threads' instead of 'vmForks' or 'vmThreads'; with Jest, run simulations by Vitest or node:test instead",
+  );
+}
+
+/**
  * Returns a value with the functions of `replacement`. Code outside of the simulation calls those of `original` instead.
  */
 function insideOnly(replacement: unknown, original: unknown, isOutside: () => boolean): unknown {
@@ -158,7 +178,7 @@ function virtualTimerPromises(current: () => SimulatedProcess) {
       const timer = new VirtualTimer(current().timerOwner, done, [], delay, false);
       signal?.addEventListener('abort', onAbort, { once: true });
     });
-  const sleep = <T>(delay?: unknown, value?: T, options?: WaitOptions) =>
+  const setTimeout = <T>(delay?: unknown, value?: T, options?: WaitOptions) =>
     wait(toDelay(delay), value, options);
   const nextTurn = <T>(value?: T, options?: WaitOptions) => wait(undefined, value, options);
   // As in Node, the interval continues while the consumer is busy, and the consumer gets the missed values at once.
@@ -188,11 +208,11 @@ function virtualTimerPromises(current: () => SimulatedProcess) {
     }
   }
   return {
-    setTimeout: sleep,
+    setTimeout,
     setImmediate: nextTurn,
     setInterval: repeat,
     scheduler: {
-      wait: (delay: number, options?: WaitOptions) => sleep(delay, undefined, options),
+      wait: (delay: number, options?: WaitOptions) => setTimeout(delay, undefined, options),
       yield: () => nextTurn(),
     },
   };

@@ -1,7 +1,6 @@
 import { OpCode } from '../../protocol/index.js';
 import { Digest } from './digest.js';
-import type { ExploredFault, Moment } from './explored-fault.js';
-import { requestType } from './message-digest.js';
+import { requestType } from './digest.js';
 import {
   checkFunction,
   checkNames,
@@ -13,7 +12,7 @@ import {
 } from './options.js';
 import type { Event, Message } from './scheduler.js';
 import { simulate, SimulationError } from './simulate.js';
-import { standardFaults } from './standard-faults.js';
+import { type ExploredFault, type Moment, standardFaults } from './standard-faults.js';
 import type { World } from './world.js';
 
 /**

@@ -1,4 +1,4 @@
-import { addReplies, addRequest, ConnectionDigest, splitFrames } from './message-digest.js';
+import { addReplies, addRequest, ConnectionDigest, splitFrames } from './digest.js';
 import type { SimulatedProcess } from './process.js';
 import type { Actor, Message, Scheduler } from './scheduler.js';
 import type { SimulatedServer } from './server.js';

@@ -1,10 +1,10 @@
 import type { ActiveFaults } from '../../embedded/faults.js';
 import { Connection } from '../../embedded/connection.js';
 import type { ServerProfile } from '../../embedded/profiles.js';
+import { toHex } from '../../embedded/sessions.js';
 import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { SimulatedProcess } from './process.js';
 import type { Event } from './scheduler.js';
-import { toHex } from './simulated-znode.js';
 import type { SimulatedStream } from './stream.js';
 
 /** The parts of the ensemble that a server uses. */

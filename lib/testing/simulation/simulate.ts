@@ -1,10 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { checkImportsReplaced } from './builtin-modules.js';
+import { inspect } from 'node:util';
 import { separateChannels } from './channels.js';
-import { replaceGlobals } from './environment.js';
-import { loadLazyModules } from './lazy-modules.js';
+import { checkImportsReplaced, replaceGlobals } from './environment.js';
 import { checkFunction, checkOptions, type SimulationOptions } from './options.js';
-import { messageOf, plainData } from './outcome.js';
 import type { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { RealIoDetector } from './real-io.js';
@@ -73,6 +71,22 @@ function lastEntries(trace: readonly TraceEntry[], until: number): string[] {
     return `  ${times[index]!.padStart(width)} ms  ${process}: ${event.replaceAll('\n', ' ')}`;
   });
   return ['The last entries of the trace:', ...lines];
+}
+
+/** Modules that Nest and this library import on first use. */
+const LAZY_MODULES = [
+  '@nestjs/platform-express',
+  '@nestjs/microservices',
+  '@nestjs/microservices/microservices-module.js',
+  '@nestjs/websockets',
+  '@nestjs/websockets/socket-module.js',
+];
+
+let loaded: Promise<unknown> | undefined;
+
+/** Imports the installed modules of the list before a simulation, in which code cannot wait for files. */
+function loadLazyModules(): Promise<unknown> {
+  return (loaded ??= Promise.allSettled(LAZY_MODULES.map((name) => import(name))));
 }
 
 let running = false;
@@ -233,4 +247,38 @@ function captureErrors(
   return () => {
     for (const restore of restoreFunctions) restore();
   };
+}
+
+/** Returns the message of a thrown value, which need not be an `Error`. */
+function messageOf(error: unknown): string {
+  try {
+    const message: unknown = error instanceof Error ? error.message : error;
+    if (typeof message === 'string') return message;
+    return inspect(message, { depth: 2, breakLength: Infinity });
+  } catch {
+    return `a thrown value that cannot be shown (${typeof error})`;
+  }
+}
+
+/**
+ * Returns the return value of a scenario as text for the digest. Only plain data is included, because other objects,
+ * such as clients, may have properties that differ between runs.
+ */
+function plainData(value: unknown): string {
+  try {
+    return (
+      JSON.stringify(value, (_, part: unknown) => {
+        if (typeof part === 'bigint') return `${part}n`;
+        return isPlain(part) ? part : undefined;
+      }) ?? typeof value
+    );
+  } catch {
+    return 'cyclic';
+  }
+}
+
+function isPlain(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return Array.isArray(value) || prototype === Object.prototype || prototype === null;
 }

@@ -3,8 +3,9 @@ import type { ZkClient } from '../../client/index.js';
 import { SUPER } from '../../embedded/acl.js';
 import type { Caller, DataTree, Transaction } from '../../embedded/data-tree.js';
 import { PROFILES } from '../../embedded/profiles.js';
+import { toHex } from '../../embedded/sessions.js';
+import type { Znode } from '../../embedded/znode.js';
 import { OpCode } from '../../protocol/index.js';
-import { checkProcessName, sessionOf } from './arguments.js';
 import type { Digest } from './digest.js';
 import { Network } from './network.js';
 import {
@@ -12,17 +13,19 @@ import {
   checkFunction,
   checkNames,
   checkNumber,
+  checkProcessName,
   checkString,
   formatValue,
   type ProcessOptions,
+  sessionOf,
 } from './options.js';
 import { type ProcessContext, SimulatedProcess } from './process.js';
+import { WALL_CLOCK_START } from './process-clocks.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
 import { type Event, Scheduler } from './scheduler.js';
 import { SimulatedEnsemble } from './simulated-ensemble.js';
 import type { SimulatedServer } from './server.js';
-import { type SimulatedZnode, snapshot, toHex } from './simulated-znode.js';
 
 /**
  * An entry of the trace of a simulation: a fault, or a note of the scenario.
@@ -36,6 +39,24 @@ export interface TraceEntry {
   readonly process: string;
   /** Describes the fault, or is the text of the note. */
   readonly event: string;
+}
+
+/**
+ * A committed znode. Servers that lag behind may not have it yet.
+ *
+ * @publicApi
+ */
+export interface SimulatedZnode {
+  readonly path: string;
+  readonly data: Buffer;
+  /** The id of the session that owns an ephemeral node, in hexadecimal; undefined for other nodes. */
+  readonly session: string | undefined;
+  /** The id of the transaction that created the node. */
+  readonly czxid: number;
+  /** When the node was created, in virtual milliseconds since the simulation started. */
+  readonly created: number;
+  /** When the data of the node was last changed, in virtual milliseconds since the simulation started. */
+  readonly modified: number;
 }
 
 /** The version of a znode that every version matches. */
@@ -348,4 +369,20 @@ export class World {
     this.#scheduler.digest.addNumber(at);
     this.#scheduler.digest.addText(`${process} ${event}`);
   }
+}
+
+/** Returns a snapshot of a znode. Scenarios list many znodes, so the data is copied only when it is read. */
+function snapshot(path: string, { czxid, ctime, mtime, owner, data }: Znode): SimulatedZnode {
+  return {
+    path,
+    czxid,
+    created: ctime - WALL_CLOCK_START,
+    modified: mtime - WALL_CLOCK_START,
+    get data() {
+      return Buffer.from(data ?? []);
+    },
+    get session() {
+      return owner === 0n ? undefined : toHex(owner);
+    },
+  };
 }
