@@ -10,6 +10,6 @@ export { TestZooKeeper } from './test-zookeeper.js';
 export type { Link } from './simulation/link.js';
 export { ProcessCrashedError, type SimulatedProcess } from './simulation/process.js';
 export { Random } from './simulation/random.js';
-export type { SimulatedServer } from './simulation/server.js';
+export type { SimulatedServer } from './simulation/ensemble.js';
 export { simulate, SimulationError, type SimulationResult } from './simulation/simulate.js';
 export type { SimulatedZnode, TraceEntry, World } from './simulation/world.js';

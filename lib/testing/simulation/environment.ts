@@ -6,10 +6,9 @@ import timers, { setTimeout as startTimer } from 'node:timers';
 import timersPromises, { setTimeout as sleep } from 'node:timers/promises';
 import { separateProcesses } from '../../client/index.js';
 import type { SimulatedProcess } from './process.js';
-import { WALL_CLOCK_START } from './process-clocks.js';
+import { findTimer, toDelay, VirtualTimer, WALL_CLOCK_START } from './process-time.js';
 import type { Random } from './random.js';
 import { randomFunctions } from './random-functions.js';
-import { findTimer, toDelay, VirtualTimer } from './virtual-timer.js';
 
 /*
  * Replaces the timers, clocks and sources of random numbers of this Node process while a simulation runs.
@@ -236,7 +235,7 @@ function virtualAbortTimeout(current: () => SimulatedProcess) {
     const { timerOwner } = current();
     const timer = new VirtualTimer(timerOwner, abort, [], toDelay(delay), false);
     // Code cannot clear this timer, so `SimulatedProcess.timers` must not list it.
-    timerOwner.ended(timer);
+    timerOwner.pending.delete(timer);
     return controller.signal;
   };
 }

@@ -105,29 +105,17 @@ export class Link {
     return this.#refusals > 0;
   }
 
-  /**
-   * Returns whether messages in a direction are held back.
-   *
-   * @internal
-   */
+  /** Returns whether messages in a direction are held back. @internal */
   isCut(direction: 'requests' | 'replies'): boolean {
     return this.#cuts[direction] > 0;
   }
 
-  /**
-   * Draws the latency of the next message, in milliseconds.
-   *
-   * @internal
-   */
+  /** Draws the latency of the next message, in milliseconds. @internal */
   randomLatency(): number {
     return this.random.between(...this.latency);
   }
 
-  /**
-   * Sets the listeners of the network. Called once.
-   *
-   * @internal
-   */
+  /** Sets the listeners of the network. Called once. @internal */
   attach(listeners: LinkListeners): void {
     this.#onCutEnd = listeners.onCutEnd;
     this.#onReset = listeners.onReset;

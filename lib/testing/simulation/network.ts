@@ -1,7 +1,7 @@
 import { addReplies, addRequest, ConnectionDigest, splitFrames } from './digest.js';
+import type { SimulatedServer } from './ensemble.js';
 import type { SimulatedProcess } from './process.js';
 import type { Actor, Message, Scheduler } from './scheduler.js';
-import type { SimulatedServer } from './server.js';
 import { type Packet, SimulatedStream } from './stream.js';
 
 /** Milliseconds between two packets in one direction, so that no two packets arrive at the same time. */

@@ -9,8 +9,7 @@ import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
 import type { Overridable } from '../test-zookeeper.js';
 import { Link } from './link.js';
 import { checkFunction, checkNumber } from './options.js';
-import { ProcessClocks } from './process-clocks.js';
-import { ProcessTimers } from './process-timers.js';
+import { ProcessClocks, ProcessTimers } from './process-time.js';
 import type { Random } from './random.js';
 import type { Event, Scheduler } from './scheduler.js';
 
@@ -110,11 +109,7 @@ export class SimulatedProcess {
     return this.#crashed;
   }
 
-  /**
-   * Whether its simulation has ended.
-   *
-   * @internal
-   */
+  /** Whether its simulation has ended. @internal */
   get ended(): boolean {
     return this.context.scheduler.ended;
   }
@@ -174,11 +169,7 @@ export class SimulatedProcess {
     return builder.overrideProvider(ZK_ENSEMBLE).useValue(this.ensemble);
   }
 
-  /**
-   * The addresses of the servers, and the function that connects this process to a server.
-   *
-   * @internal
-   */
+  /** The addresses of the servers, and the function that connects this process to a server. @internal */
   get ensemble(): Ensemble {
     const { network } = this.context;
     return {
@@ -258,11 +249,7 @@ export class SimulatedProcess {
     this.clocks.stepWallClock(ms);
   }
 
-  /**
-   * Holds an event that came due during a pause until the process resumes.
-   *
-   * @internal
-   */
+  /** Holds an event that came due during a pause until the process resumes. @internal */
   hold(event: Event): void {
     this.#heldEvents.push(event);
   }

@@ -1,8 +1,8 @@
 import crypto from 'node:crypto';
 import { types } from 'node:util';
 import type { SimulatedProcess } from './process.js';
+import { VirtualTimer } from './process-time.js';
 import { EventRandom, type Random } from './random.js';
-import { VirtualTimer } from './virtual-timer.js';
 
 /** The greatest number of bytes that `crypto.getRandomValues` fills. */
 const MAX_RANDOM_VALUES = 65_536;

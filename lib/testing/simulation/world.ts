@@ -7,6 +7,7 @@ import { toHex } from '../../embedded/sessions.js';
 import type { Znode } from '../../embedded/znode.js';
 import { OpCode } from '../../protocol/index.js';
 import type { Digest } from './digest.js';
+import { SimulatedEnsemble, type SimulatedServer } from './ensemble.js';
 import { Network } from './network.js';
 import {
   type CheckedOptions,
@@ -20,12 +21,10 @@ import {
   sessionOf,
 } from './options.js';
 import { type ProcessContext, SimulatedProcess } from './process.js';
-import { WALL_CLOCK_START } from './process-clocks.js';
+import { WALL_CLOCK_START } from './process-time.js';
 import { Random } from './random.js';
 import { ReplicatedStore } from './replicated-store.js';
 import { type Event, Scheduler } from './scheduler.js';
-import { SimulatedEnsemble } from './simulated-ensemble.js';
-import type { SimulatedServer } from './server.js';
 
 /**
  * An entry of the trace of a simulation: a fault, or a note of the scenario.
@@ -86,11 +85,7 @@ export class World {
    * no fault should disturb. Default true.
    */
   exploring = true;
-  /**
-   * The process in which the scenario runs. It is never paused and never crashes.
-   *
-   * @internal
-   */
+  /** The process in which the scenario runs. It is never paused and never crashes. @internal */
   readonly scenario: SimulatedProcess;
   readonly #scheduler: Scheduler;
   readonly #contexts: AsyncLocalStorage<SimulatedProcess>;
@@ -114,8 +109,6 @@ export class World {
     this.#scheduler = scheduler;
     this.#contexts = contexts;
     this.random = random.fork();
-    const servers: SimulatedServer[] = [];
-    this.servers = servers;
     this.#processContext = {
       scheduler,
       random: random.fork(),
@@ -124,8 +117,6 @@ export class World {
       note: (process, event) => this.#note(process, event),
     };
     this.scenario = this.#newProcess('scenario');
-    this.#network = new Network(scheduler, this.scenario, servers);
-    Object.assign(this.#processContext, { network: this.#network });
     this.#store = contexts.run(
       this.scenario,
       () =>
@@ -137,12 +128,14 @@ export class World {
           PROFILES[options.server],
         ),
     );
-    this.#ensemble = new SimulatedEnsemble(options, this.#store, servers, {
-      now: () => this.now,
+    this.#ensemble = new SimulatedEnsemble(options, this.#store, {
       at: (time, fn) => this.at(time, fn),
       note: (server, event) => this.#note(server, event),
       startProcess: (name) => this.#newProcess(name),
     });
+    this.servers = this.#ensemble.servers;
+    this.#network = new Network(scheduler, this.scenario, this.servers);
+    Object.assign(this.#processContext, { network: this.#network });
   }
 
   /** Virtual milliseconds since the simulation started. */
@@ -308,11 +301,7 @@ export class World {
     return this.#store.committed.sessions.save().map(({ id }) => toHex(id));
   }
 
-  /**
-   * The names of the processes and servers that are paused or busy.
-   *
-   * @internal
-   */
+  /** The names of the processes and servers that are paused or busy. @internal */
   get stoppedNames(): string[] {
     const processes = [...this.#processes.values(), ...this.servers.map(({ process }) => process)];
     const isBusy = (process: SimulatedProcess) => process.busyUntil > this.#options.limit;
@@ -348,11 +337,7 @@ export class World {
     };
   }
 
-  /**
-   * The longest timeout of the existing sessions, in milliseconds; 0 if there are none.
-   *
-   * @internal
-   */
+  /** The longest timeout of the existing sessions, in milliseconds; 0 if there are none. @internal */
   get longestSessionTimeout(): number {
     return Math.max(0, ...this.#store.committed.sessions.save().map(({ timeout }) => timeout));
   }

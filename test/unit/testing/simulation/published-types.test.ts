@@ -28,7 +28,7 @@ it.each([
     'block client clockRate crash crashed link name override pause paused resume run stepClock timers',
   ],
   [
-    'server.ts',
+    'ensemble.ts',
     'SimulatedServer',
     'address crash fallBehind isServing isolate isolated pause rejoin restart resume sessionIds state',
   ],

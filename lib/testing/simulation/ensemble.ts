@@ -1,35 +1,113 @@
-import type { ActiveFaults } from '../../embedded/faults.js';
 import { Connection } from '../../embedded/connection.js';
+import { ActiveFaults } from '../../embedded/faults.js';
+import { resolveOptions } from '../../embedded/options.js';
 import type { ServerProfile } from '../../embedded/profiles.js';
 import { toHex } from '../../embedded/sessions.js';
-import type { Replica, ReplicatedStore } from './replicated-store.js';
+import type { CheckedOptions } from './options.js';
 import type { SimulatedProcess } from './process.js';
+import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { Event } from './scheduler.js';
 import type { SimulatedStream } from './stream.js';
 
-/** The parts of the ensemble that a server uses. */
-interface Ensemble {
-  readonly store: ReplicatedStore;
-  /** The current connection of each session, on any server. */
-  readonly connections: Map<bigint, Connection>;
-  /** The processes whose clients opened the sessions. */
-  readonly owners: Map<bigint, SimulatedProcess>;
-  /** The faults of all servers. They are shared, so that a fault that loses one reply does so on one server only. */
-  readonly faults: ActiveFaults;
-  negotiate(timeout: number): number;
-  startProcess(name: string): SimulatedProcess;
-  /** Whether there is more than one server. */
-  readonly hasOthers: boolean;
-  /** Milliseconds for which a server that is cut off from the others still answers reads. */
-  readonly syncLimit: number;
-  /** Disconnects the client of a session. A server that is cut off does not learn of it. */
-  disconnectSession(session: bigint): void;
-  /** Whether more than half of the servers run, are not paused and reach each other. */
-  readonly hasMajority: boolean;
+/** The parts of the world that the ensemble uses. */
+interface EnsembleContext {
+  /** Calls `fn` at a virtual time. */
+  at(time: number, fn: () => void): void;
   /** Records an event of a server in the trace. */
   note(server: string, event: string): void;
-  /** Called when a server has started, crashed, paused, resumed, or its link to the other servers has changed. */
-  serverChanged(): void;
+  startProcess(name: string): SimulatedProcess;
+}
+
+/** The servers of a simulation as one ensemble: its majority, and the work of its leader. */
+export class SimulatedEnsemble {
+  readonly servers: readonly SimulatedServer[];
+  /** The faults of all servers. They are shared, so that a fault that loses one reply does so on one server only. */
+  readonly faults = new ActiveFaults();
+  /** The current connection of each session, on any server. */
+  readonly connections = new Map<bigint, Connection>();
+  /** The processes whose clients opened the sessions. */
+  readonly owners = new Map<bigint, SimulatedProcess>();
+  /** Milliseconds for which a server that is cut off from the others still answers reads. */
+  readonly syncLimit: number;
+  readonly #tickTime: number;
+  readonly #sessionTimeouts: readonly [min: number, max: number];
+  /** Whether the majority was lost and no tick with a majority has happened since. */
+  #lostMajority = false;
+
+  constructor(
+    { servers, tickTime, syncLimit }: CheckedOptions,
+    readonly store: ReplicatedStore,
+    readonly context: EnsembleContext,
+  ) {
+    const { minSessionTimeout, maxSessionTimeout } = resolveOptions({ tickTime });
+    this.#sessionTimeouts = [minSessionTimeout, maxSessionTimeout];
+    this.#tickTime = tickTime;
+    this.syncLimit = syncLimit * tickTime;
+    this.servers = Array.from(
+      { length: servers },
+      (_, index) => new SimulatedServer(`10.0.0.${index + 1}:2181`, this),
+    );
+    this.#scheduleTick();
+  }
+
+  /** Whether more than half of the servers run, are not paused and reach each other. */
+  get hasMajority(): boolean {
+    return this.servers.filter(({ isUp }) => isUp).length > this.servers.length / 2;
+  }
+
+  negotiate(timeout: number): number {
+    const [min, max] = this.#sessionTimeouts;
+    return Math.min(Math.max(timeout, min), max);
+  }
+
+  /** Returns the existing sessions that the clients of a process opened, in the order of their first connections. */
+  sessionsOf(process: SimulatedProcess): bigint[] {
+    const { sessions } = this.store.committed;
+    return [...this.owners].flatMap(([id, owner]) =>
+      owner === process && sessions.get(id) ? [id] : [],
+    );
+  }
+
+  /** Ends a session. */
+  expire(id: bigint): void {
+    this.store.closeSession(id);
+    this.disconnectSession(id);
+  }
+
+  /** Disconnects the client of a session. A server that is cut off does not learn of it. */
+  disconnectSession(id: bigint): void {
+    for (const server of this.servers) server.disconnectSession(id);
+    this.connections.delete(id);
+  }
+
+  /**
+   * Disconnects the clients of the running servers if there is no majority. Called when a server has started, crashed,
+   * paused, resumed, or its link to the other servers has changed.
+   */
+  serverChanged(): void {
+    if (this.hasMajority) return;
+    this.#lostMajority = true;
+    for (const server of this.servers) if (server.isUp) server.disconnect();
+  }
+
+  /** Schedules the work that a leader does once in a tick: it expires sessions and deletes empty containers. */
+  #scheduleTick(): void {
+    const { store } = this;
+    const next = (Math.floor(store.scheduler.time / this.#tickTime) + 1) * this.#tickTime;
+    this.context.at(next, () => {
+      const { sessions, clock } = store.committed;
+      const now = clock.now();
+      if (this.#lostMajority) {
+        if (!this.hasMajority) return this.#scheduleTick();
+        this.#lostMajority = false;
+        sessions.touchAll(now);
+      } else {
+        for (const { id } of sessions.expired(now)) this.expire(id);
+        store.deleteExpiredNodes();
+      }
+      this.#scheduleTick();
+    });
+  }
 }
 
 /**
@@ -57,17 +135,13 @@ export class SimulatedServer {
   constructor(
     /** The address that clients connect to. */
     readonly address: string,
-    private readonly ensemble: Ensemble,
+    private readonly ensemble: SimulatedEnsemble,
   ) {
-    this.#process = ensemble.startProcess(address);
+    this.#process = ensemble.context.startProcess(address);
     this.store = ensemble.store.addReplica(this);
   }
 
-  /**
-   * The current process of the server. A restart starts another process.
-   *
-   * @internal
-   */
+  /** The current process of the server. A restart starts another process. @internal */
   get process(): SimulatedProcess {
     return this.#process;
   }
@@ -99,11 +173,7 @@ export class SimulatedServer {
     return this.ensemble.store.profile;
   }
 
-  /**
-   * Whether the server believes that there is a leader.
-   *
-   * @internal
-   */
+  /** Whether the server believes that there is a leader. @internal */
   get hasLeader(): boolean {
     return this.isServing || this.#membership === 'isolated';
   }
@@ -113,11 +183,7 @@ export class SimulatedServer {
     return !this.isolated;
   }
 
-  /**
-   * Whether the server can take part in a majority: it runs, is not paused and not isolated.
-   *
-   * @internal
-   */
+  /** Whether the server can take part in a majority: it runs, is not paused and not isolated. @internal */
   get isUp(): boolean {
     return this.#state === 'running' && !this.#process.paused && !this.isolated;
   }
@@ -152,8 +218,8 @@ export class SimulatedServer {
   restart(): void {
     if (this.#state === 'running') return;
     this.#state = 'running';
-    this.ensemble.note(this.address, 'restarted');
-    this.#process = this.ensemble.startProcess(this.address);
+    this.ensemble.context.note(this.address, 'restarted');
+    this.#process = this.ensemble.context.startProcess(this.address);
     if (this.isolated) this.#membership = 'alone';
     this.store.restart();
     this.ensemble.serverChanged();
@@ -169,14 +235,14 @@ export class SimulatedServer {
    * @throws Error if the ensemble has no other server
    */
   isolate(): void {
-    if (!this.ensemble.hasOthers) {
+    if (this.ensemble.servers.length === 1) {
       throw new Error(
         'simulate: isolate() needs other servers; set the option servers to 2 or more',
       );
     }
     if (this.isolated) return;
     this.#membership = this.#state === 'running' ? 'isolated' : 'alone';
-    this.ensemble.note(this.address, 'isolated');
+    this.ensemble.context.note(this.address, 'isolated');
     const { scheduler } = this.ensemble.store;
     const limit = scheduler.time + this.ensemble.syncLimit;
     this.#syncTimer = scheduler.schedule(this.#process, limit, 'timer', () => {
@@ -194,7 +260,7 @@ export class SimulatedServer {
     if (!this.isolated) return;
     this.#membership = 'member';
     if (this.#syncTimer) this.#syncTimer.cancelled = true;
-    this.ensemble.note(this.address, 'rejoined');
+    this.ensemble.context.note(this.address, 'rejoined');
     if (this.#state === 'running') this.store.catchUp();
     const { store, connections } = this.ensemble;
     for (const connection of this.#connections.keys()) {
@@ -213,10 +279,10 @@ export class SimulatedServer {
    * them before it answers a write or a `sync`.
    */
   fallBehind(): () => void {
-    this.ensemble.note(this.address, 'falls behind');
+    this.ensemble.context.note(this.address, 'falls behind');
     const end = this.store.fallBehind();
     return () => {
-      this.ensemble.note(this.address, 'catches up');
+      this.ensemble.context.note(this.address, 'catches up');
       end();
     };
   }
@@ -232,11 +298,7 @@ export class SimulatedServer {
     if (!this.isolated && connection && this.#connections.has(connection)) connection.close();
   }
 
-  /**
-   * Ends the connections of all clients.
-   *
-   * @internal
-   */
+  /** Ends the connections of all clients. @internal */
   disconnect(): void {
     for (const connection of this.#connections.keys()) {
       connection.destroy();
@@ -274,11 +336,7 @@ export class SimulatedServer {
     this.ensemble.disconnectSession(session);
   }
 
-  /**
-   * Simulated clients send no four-letter words.
-   *
-   * @internal
-   */
+  /** Simulated clients send no four-letter words. @internal */
   fourLetterWord(): undefined {
     return undefined;
   }
