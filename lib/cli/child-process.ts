@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
 import type { Writable } from 'node:stream';
 import { isRunning, sleep } from '../client/index.js';
-import { ExitCode, Failure } from './exit-codes.js';
-import { note } from './notes.js';
-import { descendantsOf, listProcesses, type Process } from './processes.js';
+import { ExitCode, Failure } from './exit.js';
+import { note } from './output.js';
 
 /*
  * Without a controlling terminal, as under cron, systemd or CI, a command gets its own process group, as under `timeout`.
@@ -62,6 +61,15 @@ kill -s KILL -- "$target"
  */
 export const START = 'read -r _ <&3 || exit; exec 3<&-; exec "$@"';
 const SHELL = '/bin/sh';
+
+/** A process of this machine. */
+interface Process {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  /** Clock ticks since the boot. It differs between two processes that have had the same id. */
+  readonly start: string;
+}
 
 /** A command that runs as a child process with the standard streams of this process. */
 export class ChildCommand {
@@ -224,5 +232,44 @@ export function hasTerminal(): boolean {
     return true;
   } catch {
     return false;
+  }
+}
+
+/** Returns the processes that have not ended; undefined on a system without /proc. */
+function listProcesses(): Process[] | undefined {
+  try {
+    return readdirSync('/proc').flatMap((pid) => (/^\d+$/.test(pid) ? readProcess(pid) : []));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns those of the processes whose id is `root` or that are among `known`, and their descendants. */
+function descendantsOf(
+  root: number | undefined,
+  known: readonly Process[],
+  processes: readonly Process[],
+): Process[] {
+  const isKnown = ({ pid, start }: Process) =>
+    pid === root || known.some((each) => each.pid === pid && each.start === start);
+  const found = new Set(processes.filter(isKnown));
+  // A set visits the items that are added meanwhile.
+  for (const { pid } of found) {
+    for (const each of processes) if (each.parent === pid) found.add(each);
+  }
+  return [...found];
+}
+
+/** Returns no zombie. In a container, process 1 may be a program that does not reap the children of others. */
+function readProcess(pid: string): Process[] {
+  try {
+    // pid (name) state ppid pgrp … start …; the name may contain any character.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.split(' ');
+    const [state, parent, group] = fields;
+    if (state === 'Z') return [];
+    return [{ pid: Number(pid), parent: Number(parent), group: Number(group), start: fields[19]! }];
+  } catch {
+    // It has ended.
+    return [];
   }
 }

@@ -8,7 +8,7 @@ import {
   ZkClient,
   type ZkClientOptions,
 } from '../client/index.js';
-import { UsageError } from './exit-codes.js';
+import { UsageError } from './exit.js';
 
 /** Milliseconds between two attempts to connect, and the number of attempts after the first one. */
 export const RETRY_DELAY = 500;

@@ -3,9 +3,8 @@ import { addConnectionOptions, clientOptionsOf, type ConnectionOptions } from '.
 import { examine } from './doctor/examine.js';
 import { showReport } from './doctor/report.js';
 import { readPositiveDuration } from './durations.js';
-import { ExitCode, Failure } from './exit-codes.js';
-import { toJson } from './json.js';
-import { onStopSignal } from './signals.js';
+import { ExitCode, Failure, onStopSignal } from './exit.js';
+import { toJson } from './output.js';
 
 interface DoctorOptions extends ConnectionOptions {
   readonly sessionTimeout?: number;

@@ -3,9 +3,8 @@ import { BadOptionError, checkPath, foreignText, type ZkClient } from '../client
 import { revoke } from '../recipes/index.js';
 import { addConnectionOptions, clientOf, type ConnectionOptions } from './connection.js';
 import { readDuration } from './durations.js';
-import { onStopSignal } from './signals.js';
-import { ExitCode, Failure } from './exit-codes.js';
-import { toJson } from './json.js';
+import { ExitCode, Failure, onStopSignal } from './exit.js';
+import { toJson, warn } from './output.js';
 import {
   type LockState,
   MAX_DEPTH,
@@ -89,7 +88,7 @@ async function list(options: InspectOptions, kind: Kind): Promise<void> {
     const count = states.length;
     if (options.json) {
       process.stdout.write(states.map((each) => `${toJson(each)}\n`).join(''));
-      if (count === 0) process.stderr.write(`nestjs-zookeeper: ${noneIn(read, kind)}\n`);
+      if (count === 0) warn(noneIn(read, kind));
     } else if (count === 0) {
       process.stdout.write(`${noneIn(read, kind)}\n`);
     } else {

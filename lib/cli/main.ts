@@ -4,9 +4,10 @@ import { BadOptionError, ConnectionError, CoordinationError } from '../client/in
 import { addCompletionCommand } from './completion.js';
 import { addDoctorCommand } from './doctor.js';
 import { addElectCommand } from './elect.js';
-import { ExitCode, Failure } from './exit-codes.js';
+import { ExitCode, Failure } from './exit.js';
 import { makeProgram } from './program.js';
 import { addRunCommand } from './run.js';
+import { warn } from './output.js';
 import { addServerCommand } from './server.js';
 import { addInspectCommands } from './inspect.js';
 
@@ -38,8 +39,8 @@ function report(error: unknown): number {
   // Commander has printed it already, with the help or a hint.
   if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;
   const expected = error instanceof CoordinationError || error instanceof Failure;
-  const message = expected ? error.message : error instanceof Error ? error.stack : String(error);
-  process.stderr.write(`nestjs-zookeeper: ${message}\n`);
+  const message = expected ? error.message : error instanceof Error ? error.stack! : String(error);
+  warn(message);
   if (error instanceof Failure) return error.exitCode;
   if (error instanceof ConnectionError) return ExitCode.noConnection;
   return error instanceof BadOptionError ? ExitCode.usage : ExitCode.failed;

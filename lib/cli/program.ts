@@ -1,5 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import { VERSION } from './version.js';
+
+const file = new URL('../../package.json', import.meta.url);
+
+/** The version of this package. */
+export const VERSION = (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 
 /** Each file of commands adds its own to the program. */
 export type AddCommands = (program: Command) => void;

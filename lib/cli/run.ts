@@ -15,7 +15,7 @@ import { lockPath, semaphorePath } from '../services/keys.js';
 import { exitAs, type ExitStatus } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { readDuration, readPositiveDuration } from './durations.js';
-import { ExitCode, Failure, UsageError } from './exit-codes.js';
+import { ExitCode, Failure, UsageError } from './exit.js';
 import {
   addCommandOptions,
   checkArguments,

@@ -10,9 +10,8 @@ import {
 import { PROFILES, type EmbeddedServerKind } from '../embedded/profiles.js';
 import { ZooKeeperServer } from '../embedded/server.js';
 import { readDuration } from './durations.js';
-import { ExitCode, Failure, UsageError } from './exit-codes.js';
-import { toJson } from './json.js';
-import { onStopSignal } from './signals.js';
+import { ExitCode, Failure, onStopSignal, UsageError } from './exit.js';
+import { toJson, warn } from './output.js';
 
 /** ZooKeeper's default for each address. On loopback all clients have one address, and there is no limit. */
 const MAX_CONNECTIONS = 60;
@@ -140,10 +139,6 @@ async function openData(path: string, kind: EmbeddedServerKind): Promise<DataDir
     if (error instanceof DataDirectoryError) throw new Failure(error.message);
     throw error;
   }
-}
-
-function warn(message: string): void {
-  process.stderr.write(`nestjs-zookeeper: ${message}\n`);
 }
 
 async function listen(server: ZooKeeperServer): Promise<number> {

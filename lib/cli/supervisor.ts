@@ -4,8 +4,8 @@ import { checkKey } from '../services/keys.js';
 import { clientOf, type ConnectionOptions, MAX_RETRIES, RETRY_DELAY } from './connection.js';
 import { readDuration, readPositiveDuration } from './durations.js';
 import { ChildCommand, type ExitStatus, FORWARDED_SIGNALS, hasTerminal } from './child-process.js';
-import { note, notesWritten } from './notes.js';
-import { UsageError } from './exit-codes.js';
+import { note, notesWritten } from './output.js';
+import { UsageError } from './exit.js';
 
 /** The options of each command that runs another one. */
 export interface CommandOptions extends ConnectionOptions {

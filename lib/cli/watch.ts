@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ConnectionError, SessionExpiredError, type ZkClient } from '../client/index.js';
 import { EventLog, eventLine } from './events.js';
-import { toJson } from './json.js';
+import { toJson, warn } from './output.js';
 import { type ListChildren, type Scan, scan, type ScanOptions } from './scan.js';
 import { tree, wrap } from './tree.js';
 
@@ -135,7 +135,7 @@ class EventOutput implements Output {
     const events = await this.log.update(read.states);
     // The start of the tree appears and vanishes as locks are used. Only omissions are worth a message.
     const omissions = JSON.stringify([read.unreadable, read.truncated]);
-    if (omissions !== this.omissions) this.warn(this.describe(read));
+    if (omissions !== this.omissions) warn(this.describe(read));
     this.omissions = omissions;
     const lines = events.map((event) => (this.json ? toJson(event) : eventLine(event)));
     // A slow reader delays the next read.
@@ -145,10 +145,6 @@ class EventOutput implements Output {
   }
 
   setConnected(connected: boolean): void {
-    this.warn(connected ? 'connection back' : 'connection lost');
-  }
-
-  private warn(text: string): void {
-    process.stderr.write(`nestjs-zookeeper: ${text}\n`);
+    warn(connected ? 'connection back' : 'connection lost');
   }
 }

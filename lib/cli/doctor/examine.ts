@@ -10,7 +10,7 @@ import {
   type ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
-import { Failure } from '../exit-codes.js';
+import { Failure } from '../exit.js';
 import { checkRecipes } from './recipes.js';
 import { type Check, type CheckName, type Report, reportOf, type Status } from './report.js';
 import { probeServers, type Server, type UsableServer, withClient } from './servers.js';

@@ -14,7 +14,7 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 import { LeaderLatch, type Lock, Mutex, Semaphore, WriteLock } from '../../recipes/index.js';
-import { Failure } from '../exit-codes.js';
+import { Failure } from '../exit.js';
 import type { Check } from './report.js';
 
 /** Milliseconds for one recipe. */

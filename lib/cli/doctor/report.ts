@@ -1,5 +1,5 @@
 import { foreignText } from '../../client/index.js';
-import { ExitCode } from '../exit-codes.js';
+import { ExitCode } from '../exit.js';
 
 /**
  * - `ok`: nothing to change;

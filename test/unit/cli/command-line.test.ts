@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { completionScript } from '../../../lib/cli/completion.js';
-import { makeProgram } from '../../../lib/cli/program.js';
-import { VERSION } from '../../../lib/cli/version.js';
+import { makeProgram, VERSION } from '../../../lib/cli/program.js';
 import { runCli } from '../../support/cli.js';
 
 /** Runs a command that does not find an ensemble. */

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { RestartPause } from '../../../lib/cli/restart-pause.js';
+import { RestartPause } from '../../../lib/cli/elect.js';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

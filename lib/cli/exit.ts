@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { foreignText } from '../client/index.js';
 
 /** Exit codes of the command line. `run` and `elect` otherwise exit with the code of their command. */
@@ -40,5 +41,19 @@ export class Failure extends Error {
 export class UsageError extends Failure {
   constructor(message: string) {
     super(message, ExitCode.usage);
+  }
+}
+
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** Calls `stop` with the number of the first signal that asks this process to end. A further one ends it at once. */
+export function onStopSignal(stop: (number: number) => void): void {
+  let isStopping = false;
+  for (const signal of STOP_SIGNALS) {
+    process.on(signal, () => {
+      if (isStopping) process.exit(ExitCode.signal + constants.signals[signal]);
+      isStopping = true;
+      stop(constants.signals[signal]);
+    });
   }
 }
