@@ -18,16 +18,18 @@ import {
 } from '../protocol/index.js';
 import { authenticate, type Identity, isAllowed } from './acl.js';
 import type { ActiveFaults } from './faults.js';
-import { acceptance, type HandshakeHost, isBehind, openSession, refusal } from './handshake.js';
 import { isAnsweredByLeader, lacks, multi, refuseNullPaths, requests } from './multi.js';
 import type { Call, Reply } from './operations.js';
 import { type ClientStream, Outbox } from './outbox.js';
-import type { Session } from './sessions.js';
+import type { ServerProfile } from './profiles.js';
+import { type ConnectionStore, NO_PASSWORD, type Session } from './store.js';
 import type { Watcher } from './watches.js';
 import { KeeperError } from './znode.js';
 
 /** The server as its connections use it. */
-export interface ConnectionHost extends HandshakeHost {
+export interface ConnectionHost {
+  readonly profile: ServerProfile;
+  readonly store: ConnectionStore;
   readonly faults: ActiveFaults;
   readonly traffic: Traffic;
   /** The digest of the superuser, if there is one. */
@@ -37,6 +39,8 @@ export interface ConnectionHost extends HandshakeHost {
   /** Whether the ensemble has a leader. Without one, handshakes are refused. Default true. */
   readonly hasLeader?: boolean;
   negotiate(timeout: number): number;
+  /** Closes the connection that has this session, if any. */
+  detach(sessionId: bigint): void;
   attach(sessionId: bigint, connection: Connection): void;
   fourLetterWord(word: string, asking: Connection, argument?: Buffer): string | undefined;
 }
@@ -47,6 +51,8 @@ export interface Traffic {
   sent: number;
 }
 
+/** The protocol version in the reply of a ClickHouse Keeper that refuses a handshake. */
+const REFUSED_VERSION = 42;
 /** Bytes that a client may leave unread before the server stops processing its requests. */
 const MAX_UNREAD = 1 << 20;
 /** Milliseconds after which a connection without a session is closed if it is idle, and at its next byte otherwise. */
@@ -171,7 +177,13 @@ export class Connection implements Watcher {
     if (this.host.reachesLeader !== false) return false;
     const type = this.#splitter.peek(12)?.readInt32BE(8);
     if (this.#call) return isAnsweredByLeader(this.host.profile, type);
-    return !isBehind(this.host, this.#request!);
+    return !this.#isBehind(this.#request!);
+  }
+
+  /** Whether the client has seen a later state than this server, so that it must find another one. */
+  #isBehind({ lastZxidSeen }: ConnectRequest): boolean {
+    const { profile, store } = this.host;
+    return profile.checksLastZxid && lastZxidSeen > store.lastZxid;
   }
 
   /** Pauses a client that reads too slowly; 'drain' resumes it. */
@@ -195,13 +207,18 @@ export class Connection implements Watcher {
 
   #connect(request: ConnectRequest): void {
     const { store, profile, hasLeader = true } = this.host;
-    if (isBehind(this.host, request)) return this.destroy();
+    if (this.#isBehind(request)) return this.destroy();
 
     this.timeout = this.host.negotiate(request.timeout);
-    const session = hasLeader ? openSession(this.host, request, this.timeout) : undefined;
-    const response = session
-      ? acceptance(profile, request, session, this.timeout)
-      : refusal(profile, request, hasLeader ? 0 : this.timeout);
+    const session = hasLeader ? this.#openSession(request) : undefined;
+    const response = {
+      protocolVersion: session || !profile.marksRefusals ? 0 : REFUSED_VERSION,
+      // A refusal because there is no leader has the timeout all the same.
+      timeout: session || !hasLeader ? this.timeout : 0,
+      sessionId: session?.id ?? 0n,
+      password: Buffer.from(session?.password ?? NO_PASSWORD),
+      readOnly: profile.repliesReadOnly && request.readOnly !== undefined ? false : undefined,
+    };
     this.#send((to) => ConnectResponse.write(response, to));
     if (!session) return this.#end();
     this.socket.setTimeout(0);
@@ -209,6 +226,20 @@ export class Connection implements Watcher {
     this.host.attach(session.id, this);
     const caller = { session: session.id, identities: this.#identities };
     this.#call = { tree: store.tree, caller, watcher: this };
+  }
+
+  /** Opens a session, or resumes the one of the request. Returns undefined if it cannot be resumed. */
+  #openSession({ sessionId, password }: ConnectRequest): Session | undefined {
+    const { store, profile } = this.host;
+    const now = store.clock.now();
+    if (sessionId === 0n || !profile.resumesSessions) return store.openSession(this.timeout);
+    // The real server closes the session's earlier connection before it looks at the password.
+    this.host.detach(sessionId);
+    const session = store.sessions.get(sessionId);
+    if (!session) return undefined;
+    if (password === null || !Buffer.from(session.password).equals(password)) return undefined;
+    store.sessions.touch(session, this.timeout, now);
+    return session;
   }
 
   #answer(call: Call, body: Reader): void {

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import type { Connection, Traffic } from './connection.js';
 import type { ServerOptions } from './options.js';
 import { PROFILES, type ServerProfile } from './profiles.js';
-import { toHex } from './sessions.js';
+import { toHex } from './store.js';
 import type { Store } from './store.js';
 
 /** The server as the commands see it. */

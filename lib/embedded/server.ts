@@ -7,7 +7,7 @@ import { fourLetterWord, INITIAL_TRACE_MASK } from './four-letter-words.js';
 import type { ServerOptions } from './options.js';
 import { PROFILES, type ServerProfile } from './profiles.js';
 import type { ClientStream } from './outbox.js';
-import { toHex } from './sessions.js';
+import { toHex } from './store.js';
 import { type SavedStore, Store, type TransactionLog } from './store.js';
 
 /** A store, its timers, and the connections to it. */

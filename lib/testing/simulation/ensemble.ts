@@ -2,7 +2,7 @@ import { Connection } from '../../embedded/connection.js';
 import { ActiveFaults } from '../../embedded/faults.js';
 import { resolveOptions } from '../../embedded/options.js';
 import type { ServerProfile } from '../../embedded/profiles.js';
-import { toHex } from '../../embedded/sessions.js';
+import { toHex } from '../../embedded/store.js';
 import type { CheckedOptions } from './options.js';
 import type { SimulatedProcess } from './process.js';
 import type { Replica, ReplicatedStore } from './replicated-store.js';

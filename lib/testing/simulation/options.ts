@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import type { ZkClient } from '../../client/index.js';
 import { checkServer, parseSessionId } from '../../embedded/options.js';
 import type { EmbeddedServerKind } from '../../embedded/profiles.js';
-import { toHex } from '../../embedded/sessions.js';
+import { toHex } from '../../embedded/store.js';
 
 /**
  * Options of a simulation.

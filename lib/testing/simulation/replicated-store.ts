@@ -1,6 +1,6 @@
 import { DataTree } from '../../embedded/data-tree.js';
 import type { ServerProfile } from '../../embedded/profiles.js';
-import type { Session, Sessions } from '../../embedded/sessions.js';
+import type { Session, Sessions } from '../../embedded/store.js';
 import {
   type Change,
   type Clock,

@@ -3,7 +3,7 @@ import type { ZkClient } from '../../client/index.js';
 import { SUPER } from '../../embedded/acl.js';
 import type { Caller, DataTree, Transaction } from '../../embedded/data-tree.js';
 import { PROFILES } from '../../embedded/profiles.js';
-import { toHex } from '../../embedded/sessions.js';
+import { toHex } from '../../embedded/store.js';
 import type { Znode } from '../../embedded/znode.js';
 import { OpCode } from '../../protocol/index.js';
 import type { Digest } from './digest.js';

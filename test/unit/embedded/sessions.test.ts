@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { Sessions } from '../../../lib/embedded/sessions.js';
+import { Sessions } from '../../../lib/embedded/store.js';
 
 const TICK = 500;
 
