@@ -82,8 +82,6 @@ export interface FaultTarget {
   liftFault(id: number): void | Promise<void>;
 }
 
-const WAYS: ReadonlySet<string> = new Set<CutWay>(['requests', 'replies', 'both']);
-
 /**
  * Injects faults between an embedded server and its clients. Each method resolves when the fault is in
  * force, with a function that ends it. A second call does nothing, and a restart ends all faults. A method rejects with a
@@ -133,11 +131,7 @@ export class Faults {
    * the end of a connection. Nothing is lost: the undo delivers what was held back.
    */
   async cut(way: CutWay = 'both', scope: FaultScope = {}): Promise<() => Promise<void>> {
-    if (!WAYS.has(way)) {
-      throw new TypeError(
-        `EmbeddedZooKeeper: cut must be "requests", "replies" or "both", got ${show(way)}`,
-      );
-    }
+    checkWay('EmbeddedZooKeeper: cut', way);
     return this.#add({ kind: 'cut', way, session: sessionOf(scope) });
   }
 
@@ -153,6 +147,12 @@ export class Faults {
       }
     };
   }
+}
+
+/** @param name the option, as the message of the TypeError names it */
+export function checkWay(name: string, way: unknown): void {
+  if (way === 'requests' || way === 'replies' || way === 'both') return;
+  throw new TypeError(`${name} must be "requests", "replies" or "both", got ${show(way)}`);
 }
 
 export function sessionOf({ session }: FaultScope): bigint | undefined {

@@ -8,109 +8,82 @@ import { OpCode } from '../protocol/index.js';
  */
 export type EmbeddedServerKind = 'zookeeper' | 'clickhouse-keeper';
 
-/** The differences between the servers that a client can notice. */
-export interface ServerProfile {
+/** The behaviour of Apache ZooKeeper. The fields are the differences between the servers that a client can notice. */
+const zookeeper = {
   /** Whether the deletion of a child raises the parent's `pzxid`. */
-  readonly raisesPzxidOnDelete: boolean;
+  raisesPzxidOnDelete: true,
   /** Whether a change of a child's data raises the parent's `cversion`. */
-  readonly raisesCversionOnSetData: boolean;
+  raisesCversionOnSetData: false,
 
   /**
    * Whether the server counts its transactions from 1. ZooKeeper has an epoch in the high bits of a zxid; the embedded
    * server has the time there. A data directory raises the zxids at each start in both cases, also at its first.
    */
-  readonly countsZxidsFromOne: boolean;
+  countsZxidsFromOne: false,
   /** The requests that change nothing, but are transactions and have a zxid of their own. */
-  readonly emptyTransactions: ReadonlySet<number>;
+  emptyTransactions: new Set() as ReadonlySet<number>,
   /** Whether a server refuses a client that has seen a later transaction than the server. */
-  readonly checksLastZxid: boolean;
+  checksLastZxid: true,
 
   /** Whether a client that reconnects can resume its session. Otherwise it gets a new session instead. */
-  readonly resumesSessions: boolean;
+  resumesSessions: true,
   /** Whether ids and passwords of sessions are those of ZooKeeper. Otherwise the id is a small number and the password zeros. */
-  readonly hasPasswords: boolean;
+  hasPasswords: true,
   /** Whether the reply to a handshake ends with the flag `readOnly` if the request does. */
-  readonly repliesReadOnly: boolean;
+  repliesReadOnly: true,
   /** Whether a server without a majority accepts connections and refuses the handshake. Otherwise it closes them. */
-  readonly refusesHandshakeWithoutMajority: boolean;
+  refusesHandshakeWithoutMajority: false,
   /** Whether the reply that refuses a handshake has the protocol version 42. */
-  readonly marksRefusals: boolean;
+  marksRefusals: false,
   /** Whether the end of a session by its client is confirmed by a reply, before the connection ends. */
-  readonly repliesToClose: boolean;
+  repliesToClose: true,
 
   /** The operations of ZooKeeper that the server does not have. */
-  readonly missingOperations: ReadonlySet<number>;
+  missingOperations: new Set() as ReadonlySet<number>,
   /** Whether a request of an unknown type gets an error, before the connection ends. */
-  readonly repliesToUnknown: boolean;
+  repliesToUnknown: true,
 
   /** Whether a watch event is withheld from a client that may not read the node. */
-  readonly hidesEvents: boolean;
+  hidesEvents: true,
   /** Whether a client that watches the data and the children of a node is notified of its deletion only once. */
-  readonly mergesDeletedEvents: boolean;
+  mergesDeletedEvents: true,
   /** Whether the creation of a sequential node notifies the watchers of its path without the sequence number. */
-  readonly notifiesRequestedPath: boolean;
+  notifiesRequestedPath: false,
 
   /**
    * Whether ACLs are those of ClickHouse Keeper: an empty one admits everybody, entries of unknown schemes are dropped, a
    * digest has exactly one colon, and clients cannot authenticate in another way.
    */
-  readonly hasKeeperAcls: boolean;
+  hasKeeperAcls: false,
   /** Whether a reader without admin permission sees the users of an ACL without their hashes. */
-  readonly hidesHashes: boolean;
+  hidesHashes: true,
   /** Whether wrong credentials end the connection. */
-  readonly closesOnAuthFailure: boolean;
+  closesOnAuthFailure: true,
 
   /** The nodes that exist from the start, below the root, with their data. */
-  readonly systemNodes: ReadonlyMap<string, string>;
-  /** The version, as four-letter words name it, and its title. */
-  readonly version: string;
-  readonly versionTitle: string;
-  /** The four-letter words that are answered by default. */
-  readonly fourLetterWords: readonly string[];
-  /** Whether a four-letter word that is not allowed gets an answer that says so. */
-  readonly explainsRefusedWords: boolean;
-  /** Further lines of `mntr`. */
-  readonly monitorLines: readonly string[];
-  /** The lines of `ftfl`, if the server has this word. */
-  readonly featureFlags: readonly string[] | undefined;
-}
-
-const { checkWatches, removeWatches, addWatch, setWatches, setWatches2 } = OpCode;
-const { create2, createContainer, createTTL, reconfig } = OpCode;
-const { getEphemerals, getAllChildrenNumber, whoAmI, sasl } = OpCode;
-
-const zookeeper: ServerProfile = {
-  raisesPzxidOnDelete: true,
-  raisesCversionOnSetData: false,
-  countsZxidsFromOne: false,
-  emptyTransactions: new Set(),
-  checksLastZxid: true,
-  resumesSessions: true,
-  hasPasswords: true,
-  repliesReadOnly: true,
-  refusesHandshakeWithoutMajority: false,
-  marksRefusals: false,
-  repliesToClose: true,
-  missingOperations: new Set(),
-  repliesToUnknown: true,
-  hidesEvents: true,
-  mergesDeletedEvents: true,
-  notifiesRequestedPath: false,
-  hasKeeperAcls: false,
-  hidesHashes: true,
-  closesOnAuthFailure: true,
   systemNodes: new Map([
     ['/zookeeper', ''],
     ['/zookeeper/config', ''],
     ['/zookeeper/quota', ''],
-  ]),
+  ]) as ReadonlyMap<string, string>,
+  /** The version, as four-letter words name it, and its title. */
   version: '3.8.0-embedded, built on 2022-02-25 08:49 UTC',
   versionTitle: 'Zookeeper version',
-  fourLetterWords: ['srvr'],
+  /** The four-letter words that are answered by default. */
+  fourLetterWords: ['srvr'] as readonly string[],
+  /** Whether a four-letter word that is not allowed gets an answer that says so. */
   explainsRefusedWords: true,
-  monitorLines: [],
-  featureFlags: undefined,
+  /** Further lines of `mntr`. */
+  monitorLines: [] as readonly string[],
+  /** The lines of `ftfl`, if the server has this word. */
+  featureFlags: undefined as readonly string[] | undefined,
 };
+
+export type ServerProfile = Readonly<typeof zookeeper>;
+
+const { checkWatches, removeWatches, addWatch, setWatches, setWatches2 } = OpCode;
+const { create2, createContainer, createTTL, reconfig } = OpCode;
+const { getEphemerals, getAllChildrenNumber, whoAmI, sasl } = OpCode;
 
 /**
  * Sources: ClickHouse's `src/Coordination` and `src/Server/KeeperTCPHandler.cpp`; its issues 115457 (`pzxid`, `cversion`),

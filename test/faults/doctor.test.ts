@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ZkClient } from 'nestjs-zookeeper/recipes';
-import type { Check, Report } from '../../lib/cli/doctor/report.js';
+import type { Report } from '../../lib/cli/doctor.js';
+import type { Check } from '../../lib/cli/doctor/servers.js';
 import { Ensemble } from '../../scripts/faults/ensemble.js';
 import { useCli } from '../support/cli.js';
 import { eventually } from '../support/eventually.js';

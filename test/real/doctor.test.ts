@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Report } from '../../lib/cli/doctor/report.js';
+import type { Report } from '../../lib/cli/doctor.js';
 import { runCli } from '../support/cli.js';
 import { digestLogin, SaslServer } from '../support/sasl-servers.js';
 

@@ -12,8 +12,15 @@ import {
 } from '../../client/index.js';
 import { Failure } from '../exit.js';
 import { checkRecipes } from './recipes.js';
-import { type Check, type CheckName, type Report, reportOf, type Status } from './report.js';
-import { probeServers, type Server, type UsableServer, withClient } from './servers.js';
+import {
+  type Check,
+  type CheckName,
+  probeServers,
+  type Server,
+  type Status,
+  type UsableServer,
+  withClient,
+} from './servers.js';
 
 /** Milliseconds. */
 const MAX_SKEW = 1000;
@@ -32,7 +39,10 @@ const EPHEMERAL = { mode: 'ephemeral' } as const;
  *
  * @param signal aborts with a Failure, which is thrown after the clean-up, with the directory if it was not deleted
  */
-export async function examine(options: ZkClientOptions, signal: AbortSignal): Promise<Report> {
+export async function examine(
+  options: ZkClientOptions,
+  signal: AbortSignal,
+): Promise<readonly Check[]> {
   const examination = new Examination(options, signal);
   let leftover: string | undefined;
   try {
@@ -49,7 +59,7 @@ export async function examine(options: ZkClientOptions, signal: AbortSignal): Pr
     throw new Failure(leftover ? `${message}; ${leftover}` : message, exitCode);
   }
   if (leftover) examination.add('cleanup', 'limit', leftover);
-  return reportOf(examination.checks);
+  return examination.checks;
 }
 
 class Examination {

@@ -15,7 +15,7 @@ import {
 } from '../../client/index.js';
 import { LeaderLatch, type Lock, Mutex, Semaphore, WriteLock } from '../../recipes/index.js';
 import { Failure } from '../exit.js';
-import type { Check } from './report.js';
+import type { Check } from './servers.js';
 
 /** Milliseconds for one recipe. */
 const LIMIT = 10_000;

@@ -13,7 +13,36 @@ import {
   ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
-import type { Check, Status } from './report.js';
+
+/**
+ * - `ok`: nothing to change;
+ * - `limit`: it works, with a limit;
+ * - `unavailable`: the servers lack an operation that only this recipe needs;
+ * - `unsafe`: it is unsafe, or does not work.
+ */
+export type Status = 'ok' | 'limit' | 'unavailable' | 'unsafe';
+
+export type CheckName =
+  | 'server'
+  | 'quorum'
+  | 'kind'
+  | 'timeout'
+  | 'rights'
+  | 'clock'
+  | 'ensemble'
+  | 'recipe'
+  | 'cleanup'
+  | 'incomplete';
+
+/** The result of one check. `doctor --json` prints these fields. */
+export interface Check {
+  readonly check: CheckName;
+  /** A server, a znode, a recipe, or the name of the check. */
+  readonly subject: string;
+  readonly status: Status;
+  /** The finding, and what to change. */
+  readonly message: string;
+}
 
 /** Characters. */
 const MAX_ANSWER = 10_000;

@@ -2,10 +2,10 @@ import { OpCode } from '../../protocol/index.js';
 import { Digest } from './digest.js';
 import { requestType } from './digest.js';
 import {
-  checkFunction,
   checkNames,
   checkNumber,
   checkOptions,
+  checkType,
   formatValue,
   OPTION_NAMES,
   type SimulationOptions,
@@ -137,7 +137,7 @@ export async function explore(
   scenario: (world: World) => unknown,
 ): Promise<ExploreResult> {
   checkNames('explore()', { faults, pairs, plan, shard, maxSeconds, ...options }, NAMES);
-  checkFunction('the scenario', scenario);
+  checkType('the scenario', scenario, 'function');
   checkNumber('maxSeconds', maxSeconds, 0, Infinity);
   const { index: shardIndex, count: shardCount } = checkShard(shard);
   const checked = checkOptions(options, 1);

@@ -1,8 +1,6 @@
-import type { CutWay } from '../../embedded/faults.js';
-import { checkBounds, formatValue } from './options.js';
+import { checkWay, type CutWay } from '../../embedded/faults.js';
+import { checkBounds } from './options.js';
 import type { Random } from './random.js';
-
-const DIRECTIONS: ReadonlySet<unknown> = new Set<CutWay>(['requests', 'replies', 'both']);
 
 /** The process at one end of a link. */
 interface LinkedProcess {
@@ -37,10 +35,7 @@ export class Link {
   #latency: readonly [min: number, max: number] = [0.1, 1];
   #refusals = 0;
   readonly #cuts = { requests: 0, replies: 0 };
-  #onCutEnd: () => void = () => {};
-  #onReset: () => void = () => {};
-  #onNextOfOthers: LinkListeners['onNextOfOthers'] = () => {};
-  #note: (event: string) => void = () => {};
+  #listeners: LinkListeners | undefined;
 
   /** @internal */
   constructor(
@@ -53,19 +48,15 @@ export class Link {
    * the function that ends the cut. The messages are delivered then, except those of connections that were closed.
    */
   cut(direction: CutWay = 'both'): () => void {
-    if (!DIRECTIONS.has(direction)) {
-      throw new TypeError(
-        `simulate: the direction of cut() must be 'requests', 'replies' or 'both', got ${formatValue(direction)}`,
-      );
-    }
+    checkWay('simulate: the direction of cut()', direction);
     if (this.process.crashed) return () => {};
     const directions = direction === 'both' ? (['requests', 'replies'] as const) : [direction];
     for (const each of directions) this.#cuts[each]++;
-    this.#note(`network cut: ${direction}`);
+    this.#listeners?.note(`network cut: ${direction}`);
     return once(() => {
       for (const each of directions) this.#cuts[each]--;
-      this.#note(`network healed: ${direction}`);
-      this.#onCutEnd();
+      this.#listeners?.note(`network healed: ${direction}`);
+      this.#listeners?.onCutEnd();
     });
   }
 
@@ -75,7 +66,7 @@ export class Link {
    */
   letOthersOvertake(direction: 'requests' | 'replies'): () => void {
     const end = this.cut(direction);
-    this.#onNextOfOthers(direction, end);
+    this.#listeners?.onNextOfOthers(direction, end);
     return end;
   }
 
@@ -86,18 +77,18 @@ export class Link {
   refuseConnections(): () => void {
     if (this.process.crashed) return () => {};
     this.#refusals++;
-    this.#note('connections refused');
+    this.#listeners?.note('connections refused');
     return once(() => {
       this.#refusals--;
-      this.#note('connections accepted');
+      this.#listeners?.note('connections accepted');
     });
   }
 
   /** Breaks the connections of the process. Messages in transit are lost. */
   reset(): void {
     if (this.process.crashed) return;
-    this.#note('connections reset');
-    this.#onReset();
+    this.#listeners?.note('connections reset');
+    this.#listeners?.onReset();
   }
 
   /** Whether new connections are refused. */
@@ -117,10 +108,7 @@ export class Link {
 
   /** Sets the listeners of the network. Called once. @internal */
   attach(listeners: LinkListeners): void {
-    this.#onCutEnd = listeners.onCutEnd;
-    this.#onReset = listeners.onReset;
-    this.#onNextOfOthers = listeners.onNextOfOthers;
-    this.#note = listeners.note;
+    this.#listeners = listeners;
   }
 }
 

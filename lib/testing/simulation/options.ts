@@ -97,32 +97,20 @@ function checkWholeNumber(name: string, value: unknown, min: number, max: number
   checkNumber(name, value, min, max);
 }
 
-/**
- * Checks that a value is a number in a range.
- *
- * @param name the name of the value in the message
- * @param max the greatest number. Default: the greatest number of milliseconds
- * @throws TypeError or RangeError with the name and the value
- */
+/** Checks that a value is a number in a range. The TypeError or RangeError of another one names it. */
 export function checkNumber(
   name: string,
   value: unknown,
   min: number,
   max = MAX_MILLISECONDS,
 ): void {
-  if (typeof value !== 'number' || Number.isNaN(value)) {
-    throw new TypeError(`simulate: ${name} must be a number, got ${formatValue(value)}`);
-  }
-  if (value < min || value > max) {
+  checkType(name, value, 'number');
+  if ((value as number) < min || (value as number) > max) {
     throw new RangeError(`simulate: ${name} must be from ${min} to ${max}, got ${value}`);
   }
 }
 
-/**
- * Checks the minimum and maximum of a random number of milliseconds.
- *
- * @throws TypeError or RangeError with the name and the value
- */
+/** As {@link checkNumber}, for the minimum and maximum of a random number of milliseconds. */
 export function checkBounds(name: string, value: unknown): void {
   if (!Array.isArray(value) || value.length !== 2) {
     throw new TypeError(
@@ -133,12 +121,7 @@ export function checkBounds(name: string, value: unknown): void {
   checkNumber(`${name}[1]`, value[1], value[0] as number, 60_000);
 }
 
-/**
- * Checks that an object has no other options than these.
- *
- * @param owner the function that takes the options, as the message names it
- * @throws TypeError that names the option
- */
+/** Checks that an object has no other options than these. The TypeError names the option and its owner, a function. */
 export function checkNames(owner: string, options: unknown, names: ReadonlySet<string>): void {
   if (typeof options !== 'object' || options === null) {
     throw new TypeError(
@@ -154,24 +137,14 @@ export function checkNames(owner: string, options: unknown, names: ReadonlySet<s
   }
 }
 
-/**
- * Checks that a value is a string.
- *
- * @throws TypeError with the name and the value
- */
-export function checkString(name: string, value: unknown): void {
-  if (typeof value === 'string') return;
-  throw new TypeError(`simulate: ${name} must be a string, got ${formatValue(value)}`);
-}
-
-/**
- * Checks that a value is a function.
- *
- * @throws TypeError with the name and the value
- */
-export function checkFunction(name: string, value: unknown): void {
-  if (typeof value === 'function') return;
-  throw new TypeError(`simulate: ${name} must be a function, got ${formatValue(value)}`);
+/** Checks the type of a value. The TypeError of another one names it. */
+export function checkType(
+  name: string,
+  value: unknown,
+  type: 'function' | 'number' | 'string',
+): void {
+  if (typeof value === type && !Number.isNaN(value)) return;
+  throw new TypeError(`simulate: ${name} must be a ${type}, got ${formatValue(value)}`);
 }
 
 /** Formats a value for a message in one line. Strings are quoted. */
@@ -182,13 +155,9 @@ export function formatValue(value: unknown): string {
     : String(value);
 }
 
-/**
- * Checks the name of a new process.
- *
- * @throws TypeError if it is empty or reserved
- */
+/** Checks the name of a new process, which is neither empty nor reserved. */
 export function checkProcessName(name: string, reserved: readonly string[]): void {
-  checkString('the name of a process', name);
+  checkType('the name of a process', name, 'string');
   if (name === '') throw new TypeError('simulate: the name of a process must not be empty');
   if (reserved.includes(name)) {
     throw new TypeError(

@@ -8,7 +8,7 @@ import {
 import { type Ensemble, ZK_ENSEMBLE } from '../../zk.ensemble.js';
 import type { Overridable } from '../test-zookeeper.js';
 import { Link } from './link.js';
-import { checkFunction, checkNumber } from './options.js';
+import { checkNumber, checkType } from './options.js';
 import { ProcessClocks, ProcessTimers } from './process-time.js';
 import type { Random } from './random.js';
 import type { Event, Scheduler } from './scheduler.js';
@@ -121,7 +121,7 @@ export class SimulatedProcess {
    *   `fn` is not a function
    */
   run<T>(fn: () => T | Promise<T>): Promise<T> {
-    checkFunction('the argument of run()', fn);
+    checkType('the argument of run()', fn, 'function');
     const { scheduler, contexts } = this.context;
     const caller = contexts.getStore() ?? scheduler.running!;
     const result = new Promise<T>((resolve, reject) => {

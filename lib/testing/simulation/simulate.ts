@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { inspect } from 'node:util';
 import { separateChannels } from './channels.js';
 import { checkImportsReplaced, replaceGlobals } from './environment.js';
-import { checkFunction, checkOptions, type SimulationOptions } from './options.js';
+import { checkOptions, checkType, type SimulationOptions } from './options.js';
 import type { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
 import { RealIoDetector } from './real-io.js';
@@ -123,7 +123,7 @@ export async function simulate<T>(
   scenario: (world: World) => T | Promise<T>,
 ): Promise<SimulationResult<T>> {
   const checked = checkOptions(options, Math.floor(Math.random() * 2 ** 32));
-  checkFunction('the scenario', scenario);
+  checkType('the scenario', scenario, 'function');
   if (running) {
     throw new Error(
       'simulate: another simulation is still running in this Node process, such as that of a test that timed out; run one simulation at a time',

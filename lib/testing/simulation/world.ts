@@ -11,11 +11,10 @@ import { SimulatedEnsemble, type SimulatedServer } from './ensemble.js';
 import { Network } from './network.js';
 import {
   type CheckedOptions,
-  checkFunction,
   checkNames,
   checkNumber,
   checkProcessName,
-  checkString,
+  checkType,
   formatValue,
   type ProcessOptions,
   sessionOf,
@@ -187,7 +186,7 @@ export class World {
   /** Calls `fn` at a virtual time, outside of all processes. A time in the past means now. */
   at(time: number, fn: () => void): void {
     checkNumber('the time of at()', time, 0);
-    checkFunction('the callback of at()', fn);
+    checkType('the callback of at()', fn, 'function');
     this.#scheduler.schedule(this.scenario, Math.max(time, this.now), 'call', () =>
       this.#contexts.run(this.scenario, fn),
     );
@@ -199,7 +198,7 @@ export class World {
    * @throws TypeError if `event` is not a string
    */
   note(event: string): void {
-    checkString('the text of note()', event);
+    checkType('the text of note()', event, 'string');
     const { name } = this.#current;
     this.#scheduler.behaviour.addText(`${name} ${event}`);
     this.#note(name, event);

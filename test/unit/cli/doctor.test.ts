@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { verdictOnQuorum, verdictOnTimeout } from '../../../lib/cli/doctor/examine.js';
-import { type Check, reportOf, showReport, type Status } from '../../../lib/cli/doctor/report.js';
-import { type UsableServer, verdictOn } from '../../../lib/cli/doctor/servers.js';
+import { reportOf, showReport } from '../../../lib/cli/doctor.js';
+import {
+  type Check,
+  type Status,
+  type UsableServer,
+  verdictOn,
+} from '../../../lib/cli/doctor/servers.js';
 
 const check: Check = { check: 'server', subject: 'zk:2181', status: 'ok', message: 'found' };
 

@@ -60,7 +60,7 @@ describe('invalid arguments of a simulation', () => {
       );
       expect(() => (process.link.latency = [3, 2])).toThrow('simulate: latency[1] must be from 3');
       expect(() => process.link.cut('up' as never)).toThrow(
-        `simulate: the direction of cut() must be 'requests', 'replies' or 'both', got "up"`,
+        `simulate: the direction of cut() must be "requests", "replies" or "both", got "up"`,
       );
       expect(() => world.loseReply('creat' as never)).toThrow(
         `simulate: the operation of loseReply() must be one of ZooKeeper, such as 'create', got "creat"`,
