@@ -38,7 +38,14 @@ const SECTIONS: readonly Section[] = [
   { title: { en: 'Reference', zh: '参考' }, folder: 'reference', pages: ['recipes', 'options'] },
   { title: { en: 'Operations', zh: '运维' }, folder: 'operations', pages: ['zookeeper'] },
   { title: { en: 'Migrating', zh: '迁移' }, folder: 'migrating', pages: [] },
-  { title: { en: 'Internals', zh: '内部原理' }, folder: 'internals', pages: [] },
+  {
+    title: { en: 'Internals', zh: '内部原理' },
+    folder: 'internals',
+    pages: [
+      ...['how-a-grant-stays-safe', 'state-machines', 'folders'],
+      ...['client', 'kernel', 'recipes', 'coordination', 'embedded', 'testing', 'cli'],
+    ],
+  },
   {
     title: { en: 'Help', zh: '帮助' },
     pages: ['troubleshooting', 'faq', 'glossary', 'reliability', 'performance'],
