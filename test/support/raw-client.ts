@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import net from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { InMemoryStream } from '../../lib/embedded/stream.js';
 import {
   type Codec,
   ConnectRequest,
@@ -19,7 +19,7 @@ import { frameOf } from './frames.js';
 
 export interface RawConnectOptions {
   /** The port of a server on loopback, or a stream to a server in this process. */
-  port: number | Duplex;
+  port: number | InMemoryStream;
   timeout?: number;
   /** Attaches to this session instead of creating a new one. */
   sessionId?: bigint;
@@ -70,8 +70,8 @@ export class RawClient {
     });
   }
 
-  static async open(port: number | Duplex): Promise<RawClient> {
-    if (typeof port !== 'number') return new RawClient(port as net.Socket);
+  static async open(port: number | InMemoryStream): Promise<RawClient> {
+    if (typeof port !== 'number') return new RawClient(port as unknown as net.Socket);
     const socket = net.connect(port, '127.0.0.1');
     await once(socket, 'connect');
     return new RawClient(socket);

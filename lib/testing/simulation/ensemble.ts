@@ -3,11 +3,11 @@ import { ActiveFaults } from '../../embedded/faults.js';
 import { resolveOptions } from '../../embedded/options.js';
 import type { ServerProfile } from '../../embedded/profiles.js';
 import { toHex } from '../../embedded/store.js';
+import type { InMemoryStream } from '../../embedded/stream.js';
 import type { CheckedOptions } from './options.js';
 import type { SimulatedProcess } from './process.js';
 import type { Replica, ReplicatedStore } from './replicated-store.js';
 import type { Event } from './scheduler.js';
-import type { SimulatedStream } from './stream.js';
 
 /** The parts of the world that the ensemble uses. */
 interface EnsembleContext {
@@ -312,7 +312,7 @@ export class SimulatedServer {
    *
    * @internal
    */
-  accept(stream: SimulatedStream, process: SimulatedProcess): void {
+  accept(stream: InMemoryStream, process: SimulatedProcess): void {
     const { refusesHandshakeWithoutMajority } = this.profile;
     if (!this.hasLeader && !refusesHandshakeWithoutMajority) return void stream.destroy();
     const connection = new Connection(stream, this);

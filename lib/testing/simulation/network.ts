@@ -1,8 +1,8 @@
+import { InMemoryStream, type Packet } from '../../embedded/stream.js';
 import { addReplies, addRequest, ConnectionDigest, splitFrames } from './digest.js';
 import type { SimulatedServer } from './ensemble.js';
 import type { SimulatedProcess } from './process.js';
 import type { Actor, Message, Scheduler } from './scheduler.js';
-import { type Packet, SimulatedStream } from './stream.js';
 
 /** Milliseconds between two packets in one direction, so that no two packets arrive at the same time. */
 const MIN_PACKET_GAP = 1e-6;
@@ -57,7 +57,7 @@ export class Network implements ConnectionHost {
   }
 
   /** Opens a connection to a server. If the server does not accept it, the connection breaks later. */
-  connect(process: SimulatedProcess, address: string): SimulatedStream {
+  connect(process: SimulatedProcess, address: string): InMemoryStream {
     const server = this.servers.find((each) => each.address === address);
     if (!server) throw new Error(`no simulated server listens at ${address}`);
     process.checkNotCrashed();
@@ -91,8 +91,8 @@ export class Network implements ConnectionHost {
  * paused.
  */
 class Connection {
-  readonly client: SimulatedStream;
-  #server: SimulatedStream | undefined;
+  readonly client: InMemoryStream;
+  #server: InMemoryStream | undefined;
   /** The process of the server that accepts the connection. A restart of the server starts another process. */
   #serverProcess: SimulatedProcess | undefined;
   readonly #toServer: Channel;
@@ -218,8 +218,8 @@ class Connection {
     );
   }
 
-  #createStream(owner: SimulatedProcess, send: (packet: Packet) => void): SimulatedStream {
-    return new SimulatedStream({
+  #createStream(owner: SimulatedProcess, send: (packet: Packet) => void): InMemoryStream {
+    return new InMemoryStream({
       send,
       closed: () => {
         if (this.client.closed && this.#server?.closed !== false) this.host.remove(this);

@@ -1,6 +1,6 @@
+import type { Packet } from '../../embedded/stream.js';
 import { Digest } from './digest.js';
 import { mix, type Random } from './random.js';
-import type { Packet } from './stream.js';
 
 /*
  * Virtual time. An event belongs to a process and happens at a time in virtual milliseconds. The scheduler runs the

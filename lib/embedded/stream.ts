@@ -1,12 +1,11 @@
 import { EventEmitter } from 'node:events';
-import type { ClientStream } from '../../embedded/outbox.js';
-import type { ByteStream } from '../../client/index.js';
+import type { ClientStream } from './outbox.js';
 
 /** A packet from one end of a connection to the other end. */
 export type Packet =
   | {
       readonly bytes: Buffer;
-      /** Whether it only keeps the session of an idle client alive. */
+      /** Whether it only keeps the session of an idle client alive, as far as the simulation knows. */
       keepAlive?: boolean;
     }
   | 'end'
@@ -19,17 +18,16 @@ interface StreamHost {
   /** Called once, when this end closes. */
   closed(): void;
   /**
-   * Called when the owner of a closed end asks whether it is closed.
-   *
-   * @throws ProcessCrashedError if other code uses the end of a process that has crashed
+   * Called when the owner of a closed end asks whether it is closed. May throw, as the end of a process of the simulation
+   * does that has crashed.
    */
   checkOwner(): void;
   /** Starts a timer in the process of this end. Returns the function that stops the timer. */
   timer(ms: number, fire: () => void): () => void;
 }
 
-/** One end of a simulated connection. It has those methods of `net.Socket` that the client and the server use. */
-export class SimulatedStream extends EventEmitter implements ClientStream, ByteStream {
+/** One end of a connection without sockets. It has those methods of `net.Socket` that the client and the server use. */
+export class InMemoryStream extends EventEmitter implements ClientStream {
   readonly remoteAddress = '127.0.0.1';
   readonly remotePort = 0;
   /** Bytes are sent at once, so a writer never has to wait. */
