@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import {
+  abortable,
   type Auth,
   BadOptionError,
   normalizeOptions,
@@ -52,23 +53,43 @@ export function addConnectionOptions(command: Command): Command {
     .option('--key <file>', 'PEM file of the key of this client; implies --tls');
 }
 
-type MoreOptions = Pick<ZkClientOptions, 'sessionTimeout' | 'retry'>;
-
-/** Returns a client for the options and the environment. It is not connected. */
-export function clientOf(options: ConnectionOptions, more: MoreOptions = {}): ZkClient {
-  return checked(() => new ZkClient(readOptions(options, more)));
-}
-
-/** Returns the options of such a client. */
-export function clientOptionsOf(options: ConnectionOptions, more: MoreOptions): ZkClientOptions {
-  return checked(() => {
-    const read = readOptions(options, more);
+/** Returns the options of a client for those of a command and the environment. Errors name those of the command. */
+export function clientOptionsOf(
+  options: ConnectionOptions,
+  more: Pick<ZkClientOptions, 'sessionTimeout' | 'retry'> = {},
+): ZkClientOptions {
+  const read = { ...readOptions(options), ...more };
+  try {
     normalizeOptions(read);
     return read;
-  });
+  } catch (error) {
+    if (!(error instanceof BadOptionError)) throw error;
+    const { option, message } = error;
+    throw new UsageError(message.replace(option, OPTION_NAMES[option] ?? option));
+  }
 }
 
-function readOptions(options: ConnectionOptions, more: MoreOptions): ZkClientOptions {
+/**
+ * Connects a client, and closes it when `use` has settled or the signal aborts: the server then carries out the requests
+ * that were sent before it ends the session.
+ *
+ * @throws the signal's reason
+ */
+export async function withClient<T>(
+  options: ZkClientOptions,
+  signal: AbortSignal | undefined,
+  use: (client: ZkClient) => Promise<T>,
+): Promise<T> {
+  const client = new ZkClient(options);
+  try {
+    await abortable(client.connect(), signal);
+    return await abortable(use(client), signal);
+  } finally {
+    await client.close();
+  }
+}
+
+function readOptions(options: ConnectionOptions): ZkClientOptions {
   const connectString = options.zookeeper ?? process.env.ZOOKEEPER;
   if (!connectString) {
     throw new UsageError(
@@ -83,19 +104,7 @@ function readOptions(options: ConnectionOptions, more: MoreOptions): ZkClientOpt
     acl: auth ? [{ scheme: 'auth', id: '', permissions: 'cdrwa' }] : undefined,
     tls: readTls(options),
     retry: { type: 'fixed', delay: RETRY_DELAY, maxRetries: MAX_RETRIES },
-    ...more,
   };
-}
-
-/** Names the options of the command line in errors. */
-function checked<T>(make: () => T): T {
-  try {
-    return make();
-  } catch (error) {
-    if (!(error instanceof BadOptionError)) throw error;
-    const { option, message } = error;
-    throw new UsageError(message.replace(option, OPTION_NAMES[option] ?? option));
-  }
 }
 
 /** Reads `digest:user:password`. Errors do not contain the credentials, because errors go to logs. */

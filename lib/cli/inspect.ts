@@ -1,7 +1,12 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { BadOptionError, checkPath, foreignText, type ZkClient } from '../client/index.js';
 import { revoke } from '../recipes/index.js';
-import { addConnectionOptions, clientOf, type ConnectionOptions } from './connection.js';
+import {
+  addConnectionOptions,
+  clientOptionsOf,
+  type ConnectionOptions,
+  withClient,
+} from './connection.js';
 import { readDuration } from './durations.js';
 import { ExitCode, Failure, onStopSignal } from './exit.js';
 import { toJson, warn } from './output.js';
@@ -81,7 +86,7 @@ export function addInspectCommands(program: Command): void {
 
 /** Prints the locks or elections. */
 async function list(options: InspectOptions, kind: Kind): Promise<void> {
-  await withClient(options, async (client) => {
+  await withClient(clientOptionsOf(options), undefined, async (client) => {
     const read = await scan(client, scanOptions(options, [kind]));
     const { states } = read;
     await checkExists(client, read, options);
@@ -104,7 +109,7 @@ async function list(options: InspectOptions, kind: Kind): Promise<void> {
 async function watchAll(options: InspectOptions & { readonly every?: number }): Promise<void> {
   const { json = false, every = 1000 } = options;
   const stopping = new AbortController();
-  await withClient(options, async (client) => {
+  await withClient(clientOptionsOf(options), undefined, async (client) => {
     onStopSignal(() => stopping.abort());
     const watchOptions = { ...scanOptions(options, ['lock', 'election']), every, json };
     await watch(client, watchOptions, stopping.signal, (read) =>
@@ -119,7 +124,7 @@ async function watchAll(options: InspectOptions & { readonly every?: number }): 
 
 async function revokeLock(subject: string, options: RevokeOptions): Promise<void> {
   const { participant, json } = options;
-  await withClient(options, async (client) => {
+  await withClient(clientOptionsOf(options), undefined, async (client) => {
     const lock = await findLock(client, subject, options);
     if (lock.problem) throw new Failure(lock.problem);
     const members = participant ? [...lock.holders, ...lock.waiters] : lock.holders;
@@ -167,19 +172,6 @@ async function findLock(
     );
   }
   return lock;
-}
-
-async function withClient(
-  options: ConnectionOptions,
-  use: (client: ZkClient) => Promise<void>,
-): Promise<void> {
-  const client = clientOf(options);
-  try {
-    await client.connect();
-    await use(client);
-  } finally {
-    await client.close();
-  }
 }
 
 function scanOptions({ namespace, path }: InspectOptions, kinds: readonly Kind[]): ScanOptions {

@@ -1,7 +1,7 @@
 import { type Command } from 'commander';
-import { abortable, checkBelowRoot, type ZkClient } from '../client/index.js';
+import { abortable, checkBelowRoot, ZkClient } from '../client/index.js';
 import { checkKey } from '../services/keys.js';
-import { clientOf, type ConnectionOptions, MAX_RETRIES, RETRY_DELAY } from './connection.js';
+import { clientOptionsOf, type ConnectionOptions, MAX_RETRIES, RETRY_DELAY } from './connection.js';
 import { readDuration, readPositiveDuration } from './durations.js';
 import { ChildCommand, type ExitStatus, FORWARDED_SIGNALS, hasTerminal } from './child-process.js';
 import { note, notesWritten } from './output.js';
@@ -60,11 +60,10 @@ export async function supervise(
 ): Promise<ExitStatus> {
   const { sessionTimeout = DEFAULT_SESSION_TIMEOUT } = options;
   let connected = false;
-  const client = clientOf(options, {
-    sessionTimeout,
-    // Once connected, a wait outlives a restart of the ensemble.
-    retry: (attempt) => (connected || attempt <= MAX_RETRIES ? RETRY_DELAY : undefined),
-  });
+  // Once connected, a wait outlives a restart of the ensemble.
+  const retry = (attempt: number) =>
+    connected || attempt <= MAX_RETRIES ? RETRY_DELAY : undefined;
+  const client = new ZkClient(clientOptionsOf(options, { sessionTimeout, retry }));
   const supervisor = new Supervisor();
   try {
     await abortable(client.connect(), supervisor.cancelled);

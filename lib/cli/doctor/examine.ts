@@ -10,6 +10,7 @@ import {
   type ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
+import { withClient } from '../connection.js';
 import { Failure } from '../exit.js';
 import { checkRecipes } from './recipes.js';
 import {
@@ -19,7 +20,6 @@ import {
   type Server,
   type Status,
   type UsableServer,
-  withClient,
 } from './servers.js';
 
 /** Milliseconds. */

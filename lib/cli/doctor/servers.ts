@@ -1,6 +1,5 @@
 import { connect as connectTcp, isIP, isIPv6 } from 'node:net';
 import {
-  abortable,
   type Address,
   ConnectionError,
   connectWire,
@@ -10,9 +9,9 @@ import {
   resolveHost,
   type ServerKind,
   UnsafeServerError,
-  ZkClient,
   type ZkClientOptions,
 } from '../../client/index.js';
+import { withClient } from '../connection.js';
 
 /**
  * - `ok`: nothing to change;
@@ -66,26 +65,6 @@ export interface Server {
 }
 
 export type UsableServer = Server & Required<Pick<Server, 'options' | 'session'>>;
-
-/**
- * Connects a client, and closes it when `use` has settled or the signal aborts: the server then carries out the requests that
- * were sent before it ends the session.
- *
- * @throws the signal's reason
- */
-export async function withClient<T>(
-  options: ZkClientOptions,
-  signal: AbortSignal,
-  use: (client: ZkClient) => Promise<T>,
-): Promise<T> {
-  const client = new ZkClient(options);
-  try {
-    await abortable(client.connect(), signal);
-    return await abortable(use(client), signal);
-  } finally {
-    await client.close();
-  }
-}
 
 /** Probes all addresses of all hosts at the same time. */
 export async function probeServers(

@@ -10,16 +10,8 @@ const MIN_PACKET_GAP = 1e-6;
 /** Milliseconds after which a packet is sent again if it was not acknowledged. */
 const RETRANSMISSION_DELAY = 1000;
 
-interface ConnectionHost {
-  readonly scheduler: Scheduler;
-  readonly kernel: Actor;
-  remove(connection: Connection): void;
-  /** Called after a packet has arrived. */
-  delivered(message: Message): void;
-}
-
 /** All connections between processes and servers. */
-export class Network implements ConnectionHost {
+export class Network {
   readonly #connections = new Set<Connection>();
   readonly #deliveryListeners = new Set<(message: Message) => void>();
 
@@ -52,6 +44,7 @@ export class Network implements ConnectionHost {
     });
   }
 
+  /** Called after a packet has arrived. */
   delivered(message: Message): void {
     for (const listener of this.#deliveryListeners) listener(message);
   }
@@ -102,7 +95,7 @@ class Connection {
   #earlyPackets: Packet[] | undefined = [];
 
   constructor(
-    private readonly host: ConnectionHost,
+    private readonly host: Network,
     readonly process: SimulatedProcess,
     private readonly server: SimulatedServer,
   ) {
@@ -248,7 +241,7 @@ class Channel {
   #epoch = 0;
 
   constructor(
-    private readonly host: ConnectionHost,
+    private readonly host: Network,
     private readonly process: SimulatedProcess,
     private readonly direction: 'requests' | 'replies',
   ) {}
