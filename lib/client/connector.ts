@@ -1,9 +1,10 @@
-import { ConnectionError, SessionExpiredError } from './errors.js';
-import { type Host, type HostProvider, resolveHost } from './hosts.js';
+import { ErrorCode } from '../protocol/codes.js';
+import { sessionPassword } from '../protocol/session-password.js';
+import { ConnectionError, SessionExpiredError, UnsafeServerError } from './errors.js';
+import { firstReachable, type Host, type HostProvider, resolveHost } from './hosts.js';
 import type { NormalizedOptions } from './options.js';
+import { attachmentError } from './reply-errors.js';
 import { type Instant, instant } from './session-deadline.js';
-import { identifyServer, type ServerKind } from './server-kind.js';
-import { firstReachable } from './transport/tcp-probe.js';
 import {
   type Address,
   allFailed,
@@ -12,6 +13,19 @@ import {
   type Transport,
   type TransportListener,
 } from './transport/transport.js';
+
+/**
+ * The kind of a server, as the client recognizes it:
+ *
+ * - `'zookeeper'`: Apache ZooKeeper;
+ * - `'clickhouse-keeper'`: ClickHouse Keeper since 23.6;
+ * - `'raftkeeper'`: RaftKeeper, whose transaction ids may fall, so that fencing tokens are unsafe; or an older ClickHouse
+ *   Keeper, which looks the same;
+ * - `'unknown'`: another server, which is used like ClickHouse Keeper.
+ *
+ * @publicApi
+ */
+export type ServerKind = 'zookeeper' | 'clickhouse-keeper' | 'raftkeeper' | 'unknown';
 
 /** A new connection that carries a session. */
 export interface Connection {
@@ -163,4 +177,51 @@ export class Connector {
       outer.removeEventListener('abort', follow);
     }
   }
+}
+
+const NO_PASSWORD = Buffer.alloc(16);
+
+/** A znode of ClickHouse Keeper since 23.6. */
+const FEATURE_FLAGS = '/keeper/feature_flags';
+
+/**
+ * Resolves to the kind of the server of a new connection. Apache ZooKeeper computes the password of a session from its id;
+ * ClickHouse Keeper and RaftKeeper give zeros. One request then distinguishes these two: of them, only ClickHouse Keeper has
+ * the znode of the feature flags. If the promise rejects, the connection is closed.
+ *
+ * @throws UnsafeServerError unless `allowUnsafeFencing`; ConnectionError, or the signal's reason
+ */
+async function identifyServer(
+  transport: Transport,
+  allowUnsafeFencing: boolean,
+  signal: AbortSignal,
+): Promise<ServerKind> {
+  const { id } = transport.credentials;
+  const password = Buffer.from(transport.credentials.password, 'hex');
+  if (password.equals(sessionPassword(BigInt(`0x${id}`)))) return 'zookeeper';
+  if (!password.equals(NO_PASSWORD)) return 'unknown';
+  const abort = () => transport.destroy();
+  signal.addEventListener('abort', abort, { once: true });
+  try {
+    if (await hasNode(transport, FEATURE_FLAGS)) return 'clickhouse-keeper';
+    if (allowUnsafeFencing) return 'raftkeeper';
+    throw new UnsafeServerError(transport.server);
+  } catch (error) {
+    if (error instanceof UnsafeServerError) void transport.close();
+    else transport.destroy();
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+function hasNode(transport: Transport, path: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const sent = transport.request({ kind: 'exists', path }, (code) => {
+      if (code === ErrorCode.ok || code === ErrorCode.noNode) resolve(code === ErrorCode.ok);
+      else reject(attachmentError(code, 'exists', path));
+    });
+    if (!sent) reject(new ConnectionError('the connection broke right after it was established'));
+  });
 }

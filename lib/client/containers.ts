@@ -1,9 +1,8 @@
-import { parentOf } from './paths.js';
-import { ErrorCode } from '../protocol/index.js';
+import { ErrorCode } from '../protocol/codes.js';
 import { isCode, NodeError, NotAuthorizedError } from './errors.js';
-import type { LiveSession } from './live-session.js';
+import type { Session } from './session.js';
 import { BOOLEAN } from './option-rules.js';
-import { checkOptions } from './validation.js';
+import { checkOptions, parentOf } from './validation.js';
 
 /** How often one container may vanish while its child is created: the server deletes containers that became empty. */
 const MAX_REAPED = 16;
@@ -18,7 +17,7 @@ const MAX_REAPED = 16;
  * @param created gets the path of each container that this call has created, or may have created without a reply
  */
 export async function ensureContainers(
-  session: LiveSession,
+  session: Session,
   path: string,
   mode: 'container' | 'persistent',
   kept: string | undefined,
@@ -37,7 +36,8 @@ export async function ensureContainers(
       const code = error instanceof NodeError ? error.code : undefined;
       if (code === 'NODE_EXISTS') return;
       // The server checks the permission to create before it looks whether the node exists.
-      if (error instanceof NotAuthorizedError && (await session.hasNode(path))) return;
+      if (error instanceof NotAuthorizedError && (await session.request({ kind: 'exists', path })))
+        return;
       if (code !== 'NO_NODE') throw error;
     }
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
@@ -54,13 +54,13 @@ export async function ensureContainers(
  * @param created containers of one {@link ensureContainers}
  */
 export async function deleteUnusedContainers(
-  session: LiveSession,
+  session: Session,
   created: ReadonlySet<string>,
 ): Promise<void> {
   for (const path of [...created].toSorted((a, b) => b.length - a.length)) {
     try {
       // The parent has had a child then, so the server deletes it.
-      return await session.deleteContainer(path);
+      return await session.request({ kind: 'delete', path, version: -1 });
     } catch (error) {
       if (!isCode(error, 'NO_NODE')) throw error;
     }

@@ -1,4 +1,4 @@
-export type { StateChange } from './connection-state.js';
+export type { ServerKind } from './connector.js';
 export {
   BadKeyError,
   BadOptionError,
@@ -36,14 +36,14 @@ export {
   type ConnectionPolicy,
   type NormalizedOptions,
   normalizeOptions,
+  type TransportName,
   type ZkClientOptions,
 } from './options.js';
-export { parentOf } from './paths.js';
 export { isRunning, separateProcesses } from './process-state.js';
 export { asConnectionError } from './reply-errors.js';
 export { type RetryFunction, type RetryPolicy, toRetryFunction } from './retry.js';
-export type { ServerKind } from './server-kind.js';
 export type { Session } from './session.js';
+export type { StateChange } from './session-manager.js';
 export { abortable, isAbortBy, MAX_TIMER, sleep, whenSettled } from './sleep.js';
 export {
   checkTransaction,
@@ -53,7 +53,6 @@ export {
 export type { DigestMd5Options, GssapiOptions, SaslOptions } from './transport/sasl/options.js';
 export { openTls, type TlsOptions } from './transport/tls.js';
 export type { Address } from './transport/transport.js';
-export type { TransportName } from './transport/transports.js';
 export type { ByteStream } from './transport/wire-connection.js';
 export { connectWire } from './transport/wire-transport.js';
 export type {
@@ -80,5 +79,6 @@ export {
   checkValue,
   isRecord,
   MAX_REQUEST,
+  parentOf,
 } from './validation.js';
 export { type ConnectionMessage, type DeleteRefusedMessage, ZkClient } from './zk-client.js';

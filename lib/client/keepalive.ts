@@ -1,12 +1,12 @@
-import { ErrorCode } from '../protocol/index.js';
 import { detached } from './listeners.js';
-import { isAnswer, type SessionDeadline } from './session-deadline.js';
-import type { Transport } from './transport/transport.js';
+import type { SessionDeadline } from './session-deadline.js';
+import type { Reply } from './transport/transport.js';
 
 interface KeepAliveCallbacks {
   /** Returns false once the session is over; ends it if its deadline has passed. */
   isAlive(): boolean;
-  transport(): Transport | undefined;
+  /** Sends a sync. Returns false if there is no connection. */
+  sync(reply: Reply<void>): boolean;
   /** Called when a sync of the keep-alive has had no reply for two ticks. */
   stalled(): void;
 }
@@ -61,7 +61,7 @@ export class KeepAlive {
     }
     if (this.deadline.age < interval / 2) return;
     const reply = this.deadline.extendedBy<void>(() => (this.#unanswered = undefined));
-    if (this.session.transport()?.sync('/', reply)) this.#unanswered = 0;
+    if (this.session.sync(reply)) this.#unanswered = 0;
   }
 
   #checkAtDeadline(): void {
@@ -71,16 +71,4 @@ export class KeepAlive {
     const delay = Math.max(1, Math.ceil(this.deadline.left));
     this.#deadlineTimer = setTimeout(check, delay).unref();
   }
-}
-
-/** Resolves to whether the server replies to a read within `limit` milliseconds. */
-export function repliesWithin(limit: number, transport: Transport): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, limit, false);
-    const settle = (code: number) => {
-      clearTimeout(timer);
-      resolve(isAnswer(code));
-    };
-    if (!transport.exists('/', false, settle)) settle(ErrorCode.connectionLoss);
-  });
 }

@@ -5,7 +5,6 @@ import { toRetryFunction, type RetryPolicy } from './retry.js';
 import { checkSessionFile } from './session-file.js';
 import { checkSasl, type SaslOptions } from './transport/sasl/options.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
-import { checkTransport, type TransportName } from './transport/transports.js';
 import type { Acl, Auth } from './types.js';
 import { BOOLEAN, milliseconds, oneOf, type Rules, uncheckedRules } from './option-rules.js';
 import { checkOptions, checkPath } from './validation.js';
@@ -88,15 +87,24 @@ export interface ZkClientOptions {
  */
 export type ConnectionPolicy = 'session' | 'standard';
 
+/**
+ * The implementation of a client's connections: `'wire'`, ZooKeeper's protocol in TypeScript, or `'native'`, ZooKeeper's C
+ * client, which needs the npm package `zookeeper`.
+ *
+ * @publicApi
+ */
+export type TransportName = 'wire' | 'native';
+
 export type NormalizedOptions = Readonly<ReturnType<typeof normalizeOptions>>;
 
 export const CLIENT_RULES: Rules<ZkClientOptions> = {
-  ...uncheckedRules('connectString', 'namespace', 'retry', 'transport', 'sessionFile'),
+  ...uncheckedRules('connectString', 'namespace', 'retry', 'sessionFile'),
   // Their values may hold secrets.
   ...uncheckedRules('auth', 'sasl', 'acl', 'tls'),
   sessionTimeout: milliseconds(),
   connectTimeout: milliseconds(),
   policy: oneOf('session', 'standard'),
+  transport: oneOf('wire', 'native'),
   allowUnsafeFencing: BOOLEAN,
 };
 
@@ -119,7 +127,7 @@ export function normalizeOptions(given: unknown) {
     acl: acl === undefined ? undefined : checkAcl(acl),
     retry: toRetryFunction(options.retry),
     policy,
-    transport: checkTransport(transport),
+    transport,
     tls: tls === undefined ? undefined : checkTls(tls),
     sasl: sasl === undefined ? undefined : checkSasl(sasl),
     allowUnsafeFencing,

@@ -1,4 +1,4 @@
-import { ErrorCode } from '../protocol/index.js';
+import { ErrorCode } from '../protocol/codes.js';
 import {
   ConnectionError,
   type CoordinationError,
@@ -8,11 +8,25 @@ import {
   SessionExpiredError,
 } from './errors.js';
 import { isAnswer } from './session-deadline.js';
+import type { Request, RequestKind } from './transport/transport.js';
 
 /** Operations that the server may lack. */
 export const CREATE_CONTAINER = 'create the container';
 export const CREATE_TTL = 'create with a TTL';
-export const ADD_WATCH = 'add a persistent watch on';
+const ADD_WATCH = 'add a persistent watch on';
+
+/** The operations whose names in messages are not those of their requests. */
+const OPERATIONS: Readonly<Partial<Record<RequestKind, string>>> = {
+  setAcl: 'set the ACL of',
+  multi: 'transaction on',
+  addWatch: ADD_WATCH,
+};
+
+/** Returns the name of a request's operation for a message, which continues with the path. */
+export function operationOf(request: Request): string {
+  if (request.kind === 'create' && request.ttl !== undefined) return CREATE_TTL;
+  return OPERATIONS[request.kind] ?? request.kind;
+}
 
 const NODE_ERRORS: ReadonlyMap<number, NodeErrorCode> = new Map([
   [ErrorCode.noNode, 'NO_NODE'],

@@ -1,7 +1,7 @@
 import { uptime } from 'node:os';
 // Fake timers of test runners replace the global `performance`: time that a test skips must not end a session.
 import { performance } from 'node:perf_hooks';
-import { ErrorCode } from '../protocol/index.js';
+import { ErrorCode } from '../protocol/codes.js';
 import type { Reply } from './transport/transport.js';
 
 /** A moment on two clocks: the monotonic one may stop while the machine sleeps, the wall clock may be set. */

@@ -1,5 +1,4 @@
 import { setMaxListeners } from 'node:events';
-import { ConnectionStateMachine } from './connection-state.js';
 import { type ConnectFailure, Connector } from './connector.js';
 import {
   ConnectionError,
@@ -8,14 +7,15 @@ import {
   WaitCancelledError,
 } from './errors.js';
 import { HostProvider } from './hosts.js';
-import { detached } from './listeners.js';
-import { LiveSession } from './live-session.js';
+import { detached, Listeners } from './listeners.js';
+import { asConnectionError } from './reply-errors.js';
+import { Session } from './session.js';
 import { SessionFile } from './session-file.js';
 import type { NormalizedOptions } from './options.js';
 import { elapsed, type Instant, instant } from './session-deadline.js';
 import { sleep } from './sleep.js';
-import type { SessionSettings } from './transactional-session.js';
 import type { Connect, Credentials } from './transport/transport.js';
+import type { ConnectionState } from './types.js';
 
 /** Bounds of the pause between two attempts to reconnect, milliseconds. */
 const MIN_PAUSE = 10;
@@ -31,6 +31,52 @@ const ANSWER_LIMIT = 1000;
 /** How long the client tries to close an orphan session, milliseconds. */
 const ORPHAN_LIMIT = 2000;
 
+/** The events of a session. Their effect depends on the state of the connection. */
+export type ConnectionEvent = 'attached' | 'detached' | 'lost' | 'closed';
+
+/** All transitions. An event without an entry is ignored, such as `detached` after the session is lost. */
+const TRANSITIONS: Readonly<
+  Record<ConnectionState, Readonly<Partial<Record<ConnectionEvent, ConnectionState>>>>
+> = {
+  CONNECTING: { attached: 'CONNECTED', closed: 'CLOSED' },
+  CONNECTED: { detached: 'SUSPENDED', lost: 'LOST', closed: 'CLOSED' },
+  SUSPENDED: { attached: 'RECONNECTED', lost: 'LOST', closed: 'CLOSED' },
+  RECONNECTED: { detached: 'SUSPENDED', lost: 'LOST', closed: 'CLOSED' },
+  LOST: { attached: 'CONNECTED', closed: 'CLOSED' },
+  CLOSED: {},
+};
+
+/**
+ * A change of the state of a client's connection, see {@link ZkClient.onState}.
+ *
+ * @publicApi
+ */
+export interface StateChange {
+  readonly state: ConnectionState;
+  /** The id of the session, hexadecimal, if there is one. */
+  readonly sessionId: string | undefined;
+  /** The cause of the states SUSPENDED, LOST and CLOSED. */
+  readonly reason?: Error;
+}
+
+/** The state of a client's connection. Counterpart of Curator's ConnectionStateManager. */
+export class ConnectionStateMachine {
+  /** Changed by apply() only. */
+  state: ConnectionState = 'CONNECTING';
+  readonly #listeners = new Listeners<StateChange>();
+
+  listen(listener: (change: StateChange) => void): () => void {
+    return this.#listeners.add(listener);
+  }
+
+  apply(event: ConnectionEvent, sessionId: string | undefined, reason?: Error): void {
+    const next = TRANSITIONS[this.state][event];
+    if (!next) return;
+    this.state = next;
+    this.#listeners.emit({ state: next, sessionId, reason });
+  }
+}
+
 /** Receives failed attempts to connect, and refused deletes. */
 interface FailureObserver {
   /** A server refuses to delete a node that was discarded, with this result code. */
@@ -41,7 +87,7 @@ interface FailureObserver {
 /** Keeps one session connected, and replaces it by a new one when it is over, until the client is closed. */
 export class SessionManager {
   readonly connection = new ConnectionStateMachine();
-  readonly #options: NormalizedOptions & SessionSettings;
+  readonly #options: NormalizedOptions;
   readonly #hosts: HostProvider;
   readonly #connector: Connector;
   readonly #file: SessionFile | undefined;
@@ -49,9 +95,9 @@ export class SessionManager {
   /** Sessions that are over for this client, but perhaps still alive in the ensemble with their ephemeral znodes. */
   readonly #orphans: Credentials[] = [];
   readonly #closingOrphans = new Set<Promise<void>>();
-  #session: LiveSession | undefined;
+  #session: Session | undefined;
   /** Resolves to a session that is being connected for the first time. */
-  #establishing: Promise<LiveSession> | undefined;
+  #establishing: Promise<Session> | undefined;
   #started: Promise<void> | undefined;
   /** Whether it connects until it is stopped: after the first session, or since {@link startInBackground}. */
   #persistent = false;
@@ -60,7 +106,7 @@ export class SessionManager {
   #wake: () => void = () => {};
 
   constructor(
-    options: NormalizedOptions & SessionSettings,
+    options: NormalizedOptions,
     connect: Connect,
     private readonly observer: FailureObserver,
   ) {
@@ -78,7 +124,7 @@ export class SessionManager {
   }
 
   /** The current session, connected or not; undefined if there is none. */
-  get current(): LiveSession | undefined {
+  get current(): Session | undefined {
     return this.#session?.alive ? this.#session : undefined;
   }
 
@@ -111,7 +157,7 @@ export class SessionManager {
   }
 
   /** Resolves to the current session once it is connected; waits as long as the retry policy allows. */
-  async session(signal?: AbortSignal): Promise<LiveSession> {
+  async session(signal?: AbortSignal): Promise<Session> {
     const since = instant();
     for (let attempt = 1; ; attempt++) {
       this.#stopping.signal.throwIfAborted();
@@ -128,6 +174,27 @@ export class SessionManager {
         });
       }
       await this.#connectedWithin(delay, signal);
+    }
+  }
+
+  /**
+   * Runs an operation in the current session, and after a connection failure again, as the retry policy allows.
+   *
+   * @param repeatable whether it may be repeated even if an earlier attempt was applied
+   */
+  async run<T>(operation: (session: Session) => Promise<T>, repeatable: boolean): Promise<T> {
+    const since = instant();
+    for (let attempt = 1; ; attempt++) {
+      const session = await this.session();
+      try {
+        return await operation(session);
+      } catch (error) {
+        const failure = asConnectionError(error);
+        if (!failure || (failure.maybeApplied && !repeatable)) throw failure ?? error;
+        const delay = this.#options.retry(attempt, elapsed(since));
+        if (delay === undefined) throw failure;
+        await sleep(delay, { signals: [this.stopping] });
+      }
     }
   }
 
@@ -181,7 +248,7 @@ export class SessionManager {
     this.#file?.release(outcome === 'confirmed');
   }
 
-  async #keep(session: LiveSession): Promise<void> {
+  async #keep(session: Session): Promise<void> {
     let since = instant();
     for (let attempt = 1 - MAX_SHORT; !this.stopping.aborted; attempt++) {
       const attachedAt = instant();
@@ -208,7 +275,7 @@ export class SessionManager {
   }
 
   /** Resolves when the session is attached again, or over. */
-  async #reattach(session: LiveSession): Promise<void> {
+  async #reattach(session: Session): Promise<void> {
     const over = new AbortController();
     const removeListener = session.onLost(() => over.abort());
     const since = instant();
@@ -233,11 +300,11 @@ export class SessionManager {
   }
 
   /** Connects a new session. The retry policy limits the attempts, unless `#persistent` is set. */
-  #establish(): Promise<LiveSession> {
+  #establish(): Promise<Session> {
     return (this.#establishing = this.#tryToEstablish());
   }
 
-  async #tryToEstablish(): Promise<LiveSession> {
+  async #tryToEstablish(): Promise<Session> {
     const since = instant();
     let session = this.#newSession();
     try {
@@ -266,7 +333,7 @@ export class SessionManager {
   }
 
   /** @param timeLeft returns the milliseconds for which it is worth trying */
-  #connect(session: LiveSession, signal: AbortSignal, timeLeft: () => number): Promise<void> {
+  #connect(session: Session, signal: AbortSignal, timeLeft: () => number): Promise<void> {
     return this.#connector.connect({
       credentials: () => session.credentials(),
       listener: session.listener(),
@@ -276,8 +343,8 @@ export class SessionManager {
     });
   }
 
-  #newSession(): LiveSession {
-    const session: LiveSession = new LiveSession(this.#options, {
+  #newSession(): Session {
+    const session: Session = new Session(this.#options, {
       attached: () => {
         this.#session = session;
         this.#file?.write(session.credentials()!);
@@ -298,7 +365,7 @@ export class SessionManager {
     return session;
   }
 
-  #addOrphan(session: LiveSession | undefined): void {
+  #addOrphan(session: Session | undefined): void {
     const credentials = session?.credentials();
     if (credentials) this.#orphans.push(credentials);
   }

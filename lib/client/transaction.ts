@@ -83,7 +83,7 @@ export function checkTransaction(
   }
   const checks = guards.map((path) => ({ check: path }));
   const checked = [...checks, ...operations].map((operation, index) =>
-    checkOperation(chroot, operation, `operations[${index - guards.length}]`),
+    checkOperation(chroot, acl, operation, `operations[${index - guards.length}]`),
   );
   const bytes = checked.reduce((sum, operation) => {
     const data = 'data' in operation ? operation.data.length : 0;
@@ -95,7 +95,12 @@ export function checkTransaction(
   throw new BadOptionError('operations', bytes, { message });
 }
 
-function checkOperation(chroot: string, operation: unknown, name: string): MultiOperation {
+function checkOperation(
+  chroot: string,
+  acl: readonly Acl[] | undefined,
+  operation: unknown,
+  name: string,
+): MultiOperation {
   const kinds = isRecord(operation) ? KINDS.filter((kind) => kind in operation) : [];
   const [kind] = kinds;
   if (!kind || kinds.length > 1) {
@@ -109,7 +114,7 @@ function checkOperation(chroot: string, operation: unknown, name: string): Multi
   const path = withChroot(chroot, checkPath(given[kind], `${name}.${kind}`));
   if (kind === 'create') {
     const data = checkData(given.data, `${name}.data`);
-    return { kind, path, data, ...checkCreateOptions(given, `${name}.`) };
+    return { kind, path, data, ...checkCreateOptions(given, `${name}.`), acl };
   }
   // A null, such as that of a version that was not read, must not mean any version.
   const { version: expected = -1 } = given;

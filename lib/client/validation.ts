@@ -64,6 +64,11 @@ export function checkRequest(chroot: string, path: unknown, data?: Buffer, moreB
   );
 }
 
+/** Returns the path of the parent of a znode. */
+export function parentOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/')) || '/';
+}
+
 /** @param path an absolute path */
 export function withChroot(chroot: string, path: string): string {
   return path === '/' && chroot ? chroot : chroot + path;

@@ -1,23 +1,21 @@
 import './one-form.js';
-import type { StateChange } from './connection-state.js';
 import { deleteUnusedContainers, ensureContainers, leafMode } from './containers.js';
-import type { ConnectFailure } from './connector.js';
+import type { ConnectFailure, ServerKind } from './connector.js';
 import {
   CONNECT_FAILED_CHANNEL,
   CONNECTION_CHANNEL,
   DELETE_REFUSED_CHANNEL,
   typedChannel,
 } from './diagnostics.js';
-import { type RefusedDelete, RefusedDeletes } from './guaranteed-deletes.js';
-import type { LiveSession } from './live-session.js';
 import { type NormalizedOptions, normalizeOptions, type ZkClientOptions } from './options.js';
-import { retryOperation } from './retry-operation.js';
-import { SessionManager } from './session-manager.js';
-import type { ServerKind } from './server-kind.js';
+import { type RefusedDelete, RefusedDeletes } from './refused-deletes.js';
+import { SessionManager, type StateChange } from './session-manager.js';
 import type { Session } from './session.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
+import { isSimulated } from './process-state.js';
 import type { Connect } from './transport/transport.js';
-import { loadTransport } from './transport/transports.js';
+import { openTls } from './transport/tls.js';
+import { connectWire } from './transport/wire-transport.js';
 import type {
   Acl,
   ConnectionState,
@@ -72,14 +70,14 @@ export type ConnectFailedMessage = { readonly client: ZkClient } & ConnectFailur
 export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
 
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
-export let connectedSession: (client: ZkClient) => LiveSession | undefined;
+export let connectedSession: (client: ZkClient) => Session | undefined;
 
 /** As {@link ZkClient.connect}, but tries until the client is closed, and does not wait. For `lazyConnection`. */
 export let connectInBackground: (client: ZkClient) => void;
 
 /** Runs a write in the current session, and again if it was not sent, as the retry policy allows. For recipes. */
 export let runWrite: <T>(client: ZkClient, write: Write<T>) => Promise<T>;
-type Write<T> = (session: LiveSession) => Promise<T>;
+type Write<T> = (session: Session) => Promise<T>;
 
 /** As {@link ZkClient.ensureContainers}. Adds the containers that it has created, or may have, to `created`. For recipes. */
 export let createContainers: (
@@ -130,11 +128,10 @@ export class ZkClient {
    */
   constructor(options: ZkClientOptions, connect?: Connect) {
     this.#options = normalizeOptions(options);
-    const { transport, tls, sasl } = this.#options;
     const refused = new RefusedDeletes();
     this.#sessions = new SessionManager(
       this.#options,
-      async (request) => (connect ??= await loadTransport(transport, tls, sasl))(request),
+      async (request) => (connect ??= await loadTransport(this.#options))(request),
       {
         deleteRefused: (path, code) => publishRefusedDelete(this, refused.add(path, code)),
         connectFailed: (failure) => failedConnects.publish({ client: this, ...failure }),
@@ -143,7 +140,7 @@ export class ZkClient {
     this.#sessions.connection.listen((change) => publishConnection(this, change));
     this.namespace = this.#options.namespace;
     this.policy = this.#options.policy;
-    this.transport = connect ? 'wire' : transport;
+    this.transport = connect ? 'wire' : this.#options.transport;
   }
 
   get state(): ConnectionState {
@@ -297,11 +294,28 @@ export class ZkClient {
   }
 
   /** Runs an operation that may be repeated even if an earlier attempt was applied. */
-  #read<T>(operation: (session: LiveSession) => Promise<T>): Promise<T> {
-    return retryOperation(this.#sessions, this.#options.retry, operation, true);
+  #read<T>(operation: (session: Session) => Promise<T>): Promise<T> {
+    return this.#sessions.run(operation, true);
   }
 
   #write<T>(operation: Write<T>): Promise<T> {
-    return retryOperation(this.#sessions, this.#options.retry, operation, false);
+    return this.#sessions.run(operation, false);
   }
+}
+
+/**
+ * Loads what a transport needs.
+ *
+ * @throws BadOptionError if the npm package `zookeeper` or `kerberos` is needed and cannot be loaded; Error in a simulated
+ *   process, whose clients get their connections from the simulation
+ */
+async function loadTransport({ transport, tls, sasl }: NormalizedOptions): Promise<Connect> {
+  if (isSimulated()) {
+    throw new Error(
+      'a simulated process cannot connect to real servers; connect a ZkModule by process.override(), and get a ZkClient from process.client()',
+    );
+  }
+  if (transport === 'wire') return connectWire(tls && openTls(tls), await sasl?.());
+  const { connectNative } = await import('./transport/native-transport.js');
+  return connectNative();
 }

@@ -8,7 +8,7 @@ import {
   type Stat,
   type ZkClient,
 } from '../client/index.js';
-import { parentOf } from '../client/paths.js';
+import { parentOf } from '../client/validation.js';
 import { abortable } from '../client/sleep.js';
 import { createContainers, deleteContainers } from '../client/zk-client.js';
 import { assertSameSession, stateChange } from './session-retry.js';

@@ -1,6 +1,5 @@
 export * from './codec.js';
 export * from './codes.js';
-export { FrameSplitter, MAX_FRAME_LENGTH } from './frame-splitter.js';
-export { ProtocolError, Reader, Writer } from './jute.js';
+export { FrameSplitter, MAX_FRAME_LENGTH, ProtocolError, Reader, Writer } from './jute.js';
 export * from './records.js';
 export { sessionPassword } from './session-password.js';

@@ -1,7 +1,6 @@
-import { parentOf } from '../client/paths.js';
 import { BadOptionError, isCode } from '../client/errors.js';
 import type { Stat, Watch, ZkClient } from '../client/index.js';
-import { checkPath } from '../client/validation.js';
+import { checkPath, parentOf } from '../client/validation.js';
 import { RecipeConflictError } from '../kernel/errors.js';
 
 /*

@@ -56,11 +56,11 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'A pause of 0 ms ends in the next turn of the event loop.',
   },
   {
-    file: 'lib/client/live-session.ts',
-    code: "} else if (this.removePending(done)) rejectSoon('create', parent, done);",
-    operator: 'negated condition',
-    before: 'this.removePending(done)',
-    after: '!(this.removePending(done))',
+    file: 'lib/client/session.ts',
+    code: 'if (!transport.request(create, onCreated)) this.#rejectUnsent(create, parent, done);',
+    operator: 'dropped statement',
+    before: 'this.#rejectUnsent(create, parent, done);',
+    after: ';',
     why: 'A transport refuses a request only after its end, and then its session has no transport.',
   },
   {

@@ -25,11 +25,10 @@ const DEFAULT_FILES = [
   'lib/recipes',
   'lib/kernel',
   'lib/client/*session*.ts',
-  'lib/client/guaranteed-deletes.ts',
   'lib/client/keepalive.ts',
   'lib/client/watch-registry.ts',
-  'lib/client/transport/request-queue.ts',
-  'lib/client/transport/wire-group.ts',
+  'lib/client/transport/wire-queue.ts',
+  'lib/client/transport/wire-requests.ts',
 ].join(',');
 const SURVIVED = 1;
 const INTERRUPTED = 130;

@@ -1,11 +1,10 @@
 import type { Session, StateChange, ZkClient } from '../../lib/client/index.js';
-import type { LiveSession } from '../../lib/client/live-session.js';
 import type { Credentials } from '../../lib/client/transport/transport.js';
 import { expireSession } from './raw-client.js';
 
 /** Returns the id and password of a session, which the library does not expose. */
 export function credentialsOf(session: Session): Credentials {
-  const credentials = (session as LiveSession).credentials();
+  const credentials = session.credentials();
   if (!credentials) throw new Error('the session was never attached');
   return credentials;
 }

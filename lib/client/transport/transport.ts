@@ -67,28 +67,79 @@ export type Reply<T> = (code: number, result: T) => void;
 
 export type WatchKind = 'data' | 'children';
 
-/** An operation of a `multi`. Paths have the chroot. */
+/** The content of a znode. */
+export interface Content {
+  readonly data: Buffer;
+  readonly stat: Stat;
+}
+
+/** The children of a znode. */
+export interface Listing {
+  readonly children: string[];
+  readonly stat: Stat;
+}
+
+/** An operation of a `multi`. */
 export type MultiOperation =
   | {
       readonly kind: 'create';
       readonly path: string;
       readonly data: Buffer;
       readonly flags: number;
-      /** Milliseconds; only for a znode with a TTL. */
-      readonly ttl: number | undefined;
+      /** Milliseconds; only with the flags of a znode with a TTL. */
+      readonly ttl?: number | undefined;
+      /** Default: open. Ignored by the native transport, which is refused with the option `acl`. */
+      readonly acl?: readonly Acl[] | undefined;
     }
   | { readonly kind: 'set'; readonly path: string; readonly data: Buffer; readonly version: number }
   | { readonly kind: 'delete' | 'check'; readonly path: string; readonly version: number };
+
+/** A request. Its paths have the chroot. The caller has checked all paths, data and versions. */
+export type Request =
+  | MultiOperation
+  | {
+      readonly kind: 'get' | 'exists' | 'children';
+      readonly path: string;
+      /** Sets a one-time watch. */
+      readonly watch?: boolean;
+    }
+  | { readonly kind: 'sync'; readonly path: string }
+  | {
+      readonly kind: 'setAcl';
+      readonly path: string;
+      readonly acl: readonly Acl[];
+      readonly version: number;
+    }
+  /** Carries out all operations or none. */
+  | { readonly kind: 'multi'; readonly operations: readonly MultiOperation[] }
+  /** Sets a persistent watch. */
+  | { readonly kind: 'addWatch'; readonly path: string; readonly recursive: boolean }
+  /** Removes watches on the server. */
+  | { readonly kind: 'removeWatch'; readonly path: string; readonly watches: WatchKind | 'any' };
+
+export type RequestKind = Request['kind'];
+export type RequestOf<K extends RequestKind> = Request & { readonly kind: K };
 
 /** The results of all operations of a `multi`, or the index and ZooKeeper's error code of the one that failed. */
 export type MultiOutcome =
   { readonly results: readonly unknown[] } | { readonly failed: number; readonly code: number };
 
+interface Results {
+  /** The path of the znode. */
+  create: string;
+  get: Content;
+  set: Stat;
+  exists: Stat | undefined;
+  children: Listing;
+  multi: MultiOutcome;
+}
+
+/** The result of a request; void for those without. */
+export type ResultOf<K extends RequestKind> = K extends keyof Results ? Results[K] : void;
+
 /**
  * One connection with an attached session, until it breaks. It never reconnects: the next connection is
- * another object. The caller has validated all paths, data and versions.
- *
- * A request returns false if it was not sent; `reply` is then never called.
+ * another object.
  */
 export interface Transport {
   /** `host:port` of the server, for messages. */
@@ -100,40 +151,8 @@ export interface Transport {
   /** Whether close() never blocks the event loop. */
   readonly promptClose: boolean;
 
-  /**
-   * @param ttl milliseconds; defined only with the flags of a znode with a TTL
-   * @param acl default: open. The native transport, which cannot set it, is refused with the option `acl`
-   */
-  create(
-    path: string,
-    data: Buffer,
-    flags: number,
-    ttl: number | undefined,
-    acl: readonly Acl[] | undefined,
-    reply: Reply<string>,
-  ): boolean;
-  delete(path: string, version: number, reply: Reply<void>): boolean;
-  get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean;
-  set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean;
-  exists(path: string, watch: boolean, reply: Reply<Stat>): boolean;
-  children(path: string, watch: boolean, reply: Reply<{ children: string[]; stat: Stat }>): boolean;
-  sync(path: string, reply: Reply<void>): boolean;
-  setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean;
-  /**
-   * Carries out all operations or none. A create results in its path, a set in a Stat.
-   *
-   * @param acl of the znodes that it creates; default: open
-   */
-  multi(
-    operations: readonly MultiOperation[],
-    acl: readonly Acl[] | undefined,
-    reply: Reply<MultiOutcome>,
-  ): boolean;
-  /** Sets a persistent watch. */
-  addWatch(path: string, recursive: boolean, reply: Reply<void>): boolean;
-  /** Removes watches on the server. */
-  removeWatch(path: string, kind: WatchKind | 'any', reply: Reply<void>): boolean;
-
+  /** Returns false if the request was not sent; `reply` is then never called. */
+  request<K extends RequestKind>(request: RequestOf<K>, reply: Reply<ResultOf<K>>): boolean;
   /**
    * Closes the session and the connection. Resolves to true when the server has confirmed it, or to false after at most
    * a second. Without `promptClose` it may block for a round trip: call it only on a connection that has just replied.

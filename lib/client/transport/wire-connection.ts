@@ -1,23 +1,18 @@
-import { FifoSet } from '../fifo-set.js';
 import { setImmediate } from 'node:timers';
+import { ErrorCode, EventType, OpCode, Xid } from '../../protocol/codes.js';
+import { FrameSplitter, ProtocolError, Reader, Writer } from '../../protocol/jute.js';
+import { FifoSet } from '../fifo-set.js';
+import { type Credentials, NEW_SESSION, type NodeEvent } from './transport.js';
+import { type Frame, Group, RequestQueue } from './wire-queue.js';
 import {
-  AuthPacket,
-  ConnectRequest,
-  ErrorCode,
-  FrameSplitter,
-  OpCode,
-  ProtocolError,
-  Reader,
-  RequestHeader,
-  type ValueOf,
-  WatcherEvent,
-  Writer,
-  Xid,
-} from '../../protocol/index.js';
-import type { NodeEvent } from './transport.js';
-import { type Frame, RequestQueue } from './request-queue.js';
-import { Group, readMulti, type WireRequest, writeMulti } from './wire-group.js';
-import { type ConnectResponse, NODE_EVENTS, readConnectResponse } from './wire-replies.js';
+  type Call,
+  opCodeOf,
+  readMulti,
+  readResult,
+  readSessionId,
+  writeBody,
+  writeMulti,
+} from './wire-requests.js';
 
 /** Bytes. ZooKeeper's reply to the handshake has about 40. */
 const MAX_HANDSHAKE = 1024;
@@ -47,6 +42,25 @@ export interface ByteStream {
   on(event: 'drain' | 'end' | 'close', listener: () => void): unknown;
 }
 
+const NODE_EVENTS: Readonly<Record<number, NodeEvent | undefined>> = {
+  [EventType.created]: 'created',
+  [EventType.deleted]: 'deleted',
+  [EventType.dataChanged]: 'changed',
+  [EventType.childrenChanged]: 'child',
+};
+
+/** The reply of a server to the connect request. */
+export interface ConnectResponse {
+  /** 0, or another number if a ClickHouse Keeper or RaftKeeper refuses the connection. */
+  readonly protocolVersion: number;
+  /** The session timeout granted, milliseconds; 0 or less: the server refused the session. */
+  readonly timeout: number;
+  readonly sessionId: string;
+  /** Hexadecimal. */
+  readonly password: string;
+  readonly readOnly: boolean;
+}
+
 interface WireEvents {
   connectResponse(response: ConnectResponse): void;
   /** The reply to one authenticate(). */
@@ -69,9 +83,6 @@ interface Pending extends Frame {
  * ZooKeeper's protocol over one stream of bytes. Requests that are made in one turn of the event loop are
  * sent together, creates and deletes as a group; replies arrive in the order in which the requests were sent. A
  * violation of the protocol ends the connection.
- *
- * Requests and replies are written and read field by field, without the records of lib/protocol: a
- * record costs an object and a call per field.
  */
 export class WireConnection {
   /** The latest transaction in any reply. */
@@ -105,23 +116,40 @@ export class WireConnection {
     });
   }
 
-  sendConnectRequest(request: ValueOf<typeof ConnectRequest>): void {
-    this.#write((to) => ConnectRequest.write(request, to));
+  sendConnectRequest(
+    sessionTimeout: number,
+    { id, password, lastZxid = 0 }: Credentials = NEW_SESSION,
+  ): void {
+    const to = this.#writer;
+    const frame = to.beginFrame();
+    to.int(0); // the version of the protocol
+    to.long(lastZxid);
+    to.int(sessionTimeout);
+    to.bigint(BigInt.asIntN(64, BigInt(`0x${id}`)));
+    to.bytes(Buffer.from(password, 'hex'));
+    to.bool(false); // a read-only server is not enough
+    to.endFrame(frame);
+    this.#flushSoon();
   }
 
   authenticate(userPassword: string): void {
-    this.#write((to) => {
-      RequestHeader.write({ xid: Xid.auth, type: OpCode.auth }, to);
-      AuthPacket.write({ type: 0, scheme: 'digest', auth: Buffer.from(userPassword) }, to);
-    });
+    const to = this.#writer;
+    const frame = to.beginFrame();
+    to.int(Xid.auth);
+    to.int(OpCode.auth);
+    to.int(0); // unused
+    to.text('digest');
+    to.bytes(Buffer.from(userPassword));
+    to.endFrame(frame);
+    this.#flushSoon();
   }
 
   /** Sends a request. Returns false if it will never be sent; its `reply` is then never called. */
-  request(request: WireRequest): boolean {
+  request(call: Call): boolean {
     if (this.#state !== 'open' || this.stream.destroyed) return false;
-    // It concerns no node, and keeps the session alive: it does not wait behind other requests.
-    if (request.type === OpCode.sync) this.#send({ sent: request });
-    else this.#queue.add(request);
+    // A sync keeps the session alive: it does not wait behind other requests.
+    if (call.request.kind === 'sync') this.#send({ sent: call });
+    else this.#queue.add(call);
     this.#flushSoon();
     return true;
   }
@@ -139,9 +167,8 @@ export class WireConnection {
       };
       if (this.#state !== 'open' || this.stream.destroyed) return settle(ErrorCode.connectionLoss);
       this.#state = 'closing';
-      const request = { type: OpCode.closeSession, reply: settle, write() {}, read: undefined };
       const unsent = this.#queue.takeAll();
-      this.#send({ sent: request });
+      this.#send({ sent: { request: { kind: 'closeSession' }, reply: settle } });
       this.#flushSoon();
       setImmediate(() => {
         for (const { reply } of unsent) reply(ErrorCode.connectionLoss, undefined);
@@ -159,11 +186,6 @@ export class WireConnection {
     setImmediate(() => this.#failPending());
   }
 
-  #write(body: (to: Writer) => void): void {
-    this.#writer.frame(body);
-    this.#flushSoon();
-  }
-
   #flushSoon(): void {
     if (this.#flushing) return;
     this.#flushing = true;
@@ -176,15 +198,12 @@ export class WireConnection {
   #flush(): void {
     // While the peer does not read, requests are collected; 'drain' sends them.
     if (this.#state === 'over' || this.stream.writableNeedDrain) return;
-    this.#sendQueue();
+    if (!this.#queue.isEmpty) {
+      const latency = Math.floor((this.#roundTrip ?? 0) / ROUND_TRIP_OF_GROUP);
+      for (const frame of this.#queue.take(Math.min(1 + latency, MAX_GROUPS))) this.#send(frame);
+    }
     const bytes = this.#writer.take();
     if (bytes.length > 0) this.stream.write(bytes);
-  }
-
-  #sendQueue(): void {
-    if (this.#queue.isEmpty) return;
-    const latency = Math.floor((this.#roundTrip ?? 0) / ROUND_TRIP_OF_GROUP);
-    for (const frame of this.#queue.take(Math.min(1 + latency, MAX_GROUPS))) this.#send(frame);
   }
 
   #send({ sent, dependsOn }: Frame): void {
@@ -196,8 +215,8 @@ export class WireConnection {
       to.int(OpCode.multi);
       writeMulti(sent.requests, to);
     } else {
-      to.int(sent.type);
-      sent.write(to);
+      to.int(opCodeOf(sent.request));
+      writeBody(sent.request, to);
     }
     to.endFrame(frame);
     this.#pending.add({ xid, sent, dependsOn, sentAt: performance.now() });
@@ -218,7 +237,13 @@ export class WireConnection {
     if (!this.#connected) {
       this.#connected = true;
       this.#splitter.maxLength = MAX_REPLY;
-      return this.events.connectResponse(readConnectResponse(from));
+      return this.events.connectResponse({
+        protocolVersion: from.int(),
+        timeout: from.int(),
+        sessionId: readSessionId(from),
+        password: Buffer.from(from.bytes() ?? []).toString('hex'),
+        readOnly: from.remaining > 0 && from.bool(),
+      });
     }
     const xid = from.int();
     const zxid = from.long();
@@ -226,8 +251,9 @@ export class WireConnection {
     if (zxid > Number.MAX_SAFE_INTEGER) throw new ProtocolError(`a transaction id of ${zxid}`);
     if (zxid > this.lastZxid) this.lastZxid = zxid;
     if (xid === Xid.watchEvent) {
-      const { type, path } = WatcherEvent.read(from);
-      const event = NODE_EVENTS[type];
+      const event = NODE_EVENTS[from.int()];
+      from.int(); // the state of the connection
+      const path = from.text();
       return event && this.events.watched(event, path);
     }
     if (xid === Xid.auth) return this.events.authenticated(code);
@@ -244,15 +270,12 @@ export class WireConnection {
     else this.#onReply(next, sent, code, from);
   }
 
-  #onReply(pending: Pending, sent: WireRequest, code: number, from: Reader): void {
-    const { type, path, read, reply } = sent;
+  #onReply(pending: Pending, { request, reply }: Call, code: number, from: Reader): void {
     // Read before the request leaves the queue: if the reply is malformed, the request fails together
     // with the connection.
-    const result = code === ErrorCode.ok ? read?.(from) : undefined;
+    const result = code === ErrorCode.ok ? readResult(request, from) : undefined;
     this.#pending.delete(pending);
-    if (path !== undefined && (type === OpCode.create || type === OpCode.createContainer)) {
-      this.#queue.recordCreate(type, path, code);
-    }
+    if (request.kind === 'create') this.#queue.recordCreate(request, code);
     reply(code, result);
   }
 
@@ -262,7 +285,7 @@ export class WireConnection {
     this.#queue.ended(group);
     if (!this.#queue.isEmpty) this.#flushSoon();
     if (outcome && 'results' in outcome) {
-      group.requests.forEach(({ reply }, i) => reply(ErrorCode.ok, outcome.results[i]));
+      group.calls.forEach(({ reply }, i) => reply(ErrorCode.ok, outcome.results[i]));
     } else {
       if (code === ErrorCode.unimplemented) this.#queue.knowsMulti = false;
       this.#repeat(group);
@@ -271,25 +294,25 @@ export class WireConnection {
 
   /** Sends the requests of a group that failed, and the reads that depend on it, one by one. */
   #repeat(group: Group): void {
-    const requests = [...group.requests];
+    const calls = [...group.calls];
     for (const pending of this.#pending) {
       if (pending.dependsOn !== group || pending.isRepeated) continue;
       pending.isRepeated = true;
-      requests.push(pending.sent as WireRequest);
+      calls.push(pending.sent as Call);
     }
     if (this.#state === 'open') {
-      for (const sent of requests) this.#send({ sent });
+      for (const sent of calls) this.#send({ sent });
       this.#flushSoon();
     } else {
-      for (const { reply } of requests) reply(ErrorCode.connectionLoss, undefined);
+      for (const { reply } of calls) reply(ErrorCode.connectionLoss, undefined);
     }
   }
 
   #failPending(): void {
     const sent = [...this.#pending].filter(({ isRepeated }) => !isRepeated);
-    const unanswered = sent.flatMap(({ sent }) => (sent instanceof Group ? sent.requests : sent));
-    const requests = [...unanswered, ...this.#queue.takeAll()];
+    const unanswered = sent.flatMap(({ sent }) => (sent instanceof Group ? sent.calls : sent));
+    const calls = [...unanswered, ...this.#queue.takeAll()];
     this.#pending.clear();
-    for (const { reply } of requests) reply(ErrorCode.connectionLoss, undefined);
+    for (const { reply } of calls) reply(ErrorCode.connectionLoss, undefined);
   }
 }

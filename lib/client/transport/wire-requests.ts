@@ -1,131 +1,187 @@
-import { parentOf } from '../paths.js';
 import {
-  type Acl as AclRecord,
+  AddWatchMode,
   CreateFlag,
+  ERROR_RESULT,
+  ErrorCode,
   OpCode,
-  Permission,
-  type Reader,
-  type Writer,
-} from '../../protocol/index.js';
-import type { Acl } from '../types.js';
-import { type MultiOperation, permissionBits } from './transport.js';
-import { readMulti, type WireRequest, writeMulti } from './wire-group.js';
-import { readStat } from './wire-replies.js';
+  WatcherType,
+} from '../../protocol/codes.js';
+import { ProtocolError, type Reader, type Writer } from '../../protocol/jute.js';
+import type { Acl, Stat } from '../types.js';
+import {
+  type MultiOutcome,
+  permissionBits,
+  type Reply,
+  type Request,
+  type RequestKind,
+} from './transport.js';
 
-/** A request without the receiver of its reply. */
-type Body = Omit<WireRequest, 'reply'>;
+/** A request, or one that only the wire transport sends by itself. */
+export type WireRequest =
+  | Request
+  | { readonly kind: 'sasl'; readonly token: Buffer; readonly path?: undefined }
+  | { readonly kind: 'closeSession'; readonly path?: undefined };
 
-const OPEN_ACL: readonly AclRecord[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
-
-/**
- * @param ttl milliseconds; only with the flags of a znode with a TTL
- * @param acl default: open
- */
-export function createRequest(
-  path: string,
-  data: Buffer,
-  flags: number,
-  ttl: number | undefined,
-  acl: readonly Acl[] | undefined,
-): Body {
-  return {
-    type: createType(flags, ttl),
-    write: (to) => {
-      to.text(path);
-      to.bytes(data);
-      writeAcl(acl, to);
-      to.int(flags);
-      if (ttl !== undefined) to.long(ttl);
-    },
-    read: (from) => from.text(),
-    path,
-    bytes: data.length,
-  };
+/** A request with the receiver of its reply. */
+export interface Call {
+  readonly request: WireRequest;
+  readonly reply: Reply<unknown>;
 }
 
-export function setRequest(path: string, data: Buffer, version: number): Body {
-  const write = (to: Writer) => {
-    to.text(path);
-    to.bytes(data);
-    to.int(version);
+const OP_CODES: Readonly<Record<Exclude<RequestKind, 'create'> | 'sasl' | 'closeSession', number>> =
+  {
+    delete: OpCode.delete,
+    exists: OpCode.exists,
+    get: OpCode.getData,
+    set: OpCode.setData,
+    setAcl: OpCode.setACL,
+    sync: OpCode.sync,
+    children: OpCode.getChildren2,
+    check: OpCode.check,
+    multi: OpCode.multi,
+    addWatch: OpCode.addWatch,
+    removeWatch: OpCode.removeWatches,
+    sasl: OpCode.sasl,
+    closeSession: OpCode.closeSession,
   };
-  return { type: OpCode.setData, write, read: readStat, path };
+
+export function opCodeOf(request: WireRequest): number {
+  if (request.kind !== 'create') return OP_CODES[request.kind];
+  if (request.ttl !== undefined) return OpCode.createTTL;
+  return request.flags === CreateFlag.container ? OpCode.createContainer : OpCode.create;
 }
 
-/** A request that reads a node and may set a watch on it. */
-export function readRequest(
-  type: number,
-  path: string,
-  watch: boolean,
-  read: (from: Reader) => unknown,
-): Body {
-  const write = (to: Writer) => {
-    to.text(path);
-    to.bool(watch);
-  };
-  return { type, write, read, path };
+/** Writes the body of a request. */
+export function writeBody(request: WireRequest, to: Writer): void {
+  switch (request.kind) {
+    case 'multi':
+      return writeMulti(request.operations, to);
+    case 'sasl':
+      return to.bytes(request.token);
+    case 'closeSession':
+      return;
+  }
+  to.text(request.path);
+  switch (request.kind) {
+    case 'create':
+      to.bytes(request.data);
+      writeAcl(request.acl, to);
+      to.int(request.flags);
+      if (request.ttl !== undefined) to.long(request.ttl);
+      return;
+    case 'set':
+      to.bytes(request.data);
+      return to.int(request.version);
+    case 'setAcl':
+      writeAcl(request.acl, to);
+      return to.int(request.version);
+    case 'delete':
+    case 'check':
+      return to.int(request.version);
+    case 'get':
+    case 'exists':
+    case 'children':
+      return to.bool(request.watch ?? false);
+    case 'addWatch':
+      return to.int(request.recursive ? AddWatchMode.persistentRecursive : AddWatchMode.persistent);
+    case 'removeWatch':
+      return to.int(WatcherType[request.watches]);
+  }
 }
 
-/** A delete, or the check of a transaction. */
-export function versionRequest(type: number, path: string, version: number): Body {
-  const write = (to: Writer) => {
-    to.text(path);
-    to.int(version);
-  };
-  return { type, write, read: undefined, path };
+/** Reads the body of a reply without an error. */
+export function readResult(request: WireRequest, from: Reader): unknown {
+  switch (request.kind) {
+    case 'create':
+      return from.text();
+    case 'set':
+    case 'exists':
+      return readStat(from);
+    case 'get':
+      // A copy: a view would keep everything in memory that arrived with it.
+      return { data: Buffer.from(from.bytes() ?? []), stat: readStat(from) };
+    case 'children':
+      return { children: from.vector((name) => name.text()), stat: readStat(from) };
+    case 'multi':
+      return readMulti(request.operations, from);
+    case 'sasl': {
+      // A copy, because the token is used after other frames have arrived.
+      const token = from.bytes();
+      return token && Buffer.from(token);
+    }
+    default:
+      return undefined;
+  }
 }
 
-export function saslRequest(token: Buffer): Body {
-  return {
-    type: OpCode.sasl,
-    write: (to) => to.bytes(token),
-    // A copy, because the token is used after other frames have arrived.
-    read: (from) => {
-      const answer = from.bytes();
-      return answer && Buffer.from(answer);
-    },
-  };
+/** Writes the body of a `multi`. */
+export function writeMulti(operations: readonly Request[], to: Writer): void {
+  for (const operation of operations) {
+    writeMultiHeader(opCodeOf(operation), false, to);
+    writeBody(operation, to);
+  }
+  writeMultiHeader(-1, true, to);
 }
 
-/** @param acl of the znodes that it creates; default: open */
-export function multiRequest(
-  operations: readonly MultiOperation[],
-  acl: readonly Acl[] | undefined,
-): Body {
-  const bodies = operations.map((operation) => bodyOf(operation, acl));
-  return {
-    type: OpCode.multi,
-    write: (to) => writeMulti(bodies, to),
-    read: (from: Reader) => readMulti(bodies, from),
-    paths: operations.flatMap(({ path }) => [path, parentOf(path)]),
-  };
+function writeMultiHeader(type: number, done: boolean, to: Writer): void {
+  to.int(type);
+  to.bool(done);
+  to.int(-1);
 }
 
-export function writeAcl(acl: readonly Acl[] | undefined, to: Writer): void {
-  to.vector(acl?.map(toRecord) ?? OPEN_ACL, ({ perms, scheme, id }) => {
-    to.int(perms);
+/** Reads the reply to a `multi`. */
+export function readMulti(operations: readonly Request[], from: Reader): MultiOutcome {
+  const results: unknown[] = [];
+  for (const [index, operation] of operations.entries()) {
+    const type = from.int();
+    from.bool();
+    const code = from.int();
+    if (type === ERROR_RESULT) {
+      // The operations before the one that failed have the code 0: they were undone.
+      if (code !== ErrorCode.ok) return { failed: index, code };
+      from.int();
+      continue;
+    }
+    if (type !== opCodeOf(operation) && type !== OpCode.create2) {
+      throw new ProtocolError(`a result of type ${type} in a multi`);
+    }
+    results.push(readResult(operation, from));
+    // The reply to the create of a container or of a znode with a TTL has a stat, but only in a multi.
+    if (type === OpCode.create2) readStat(from);
+  }
+  return { results };
+}
+
+const OPEN_ACL: readonly Acl[] = [{ scheme: 'world', id: 'anyone', permissions: 'cdrwa' }];
+
+function writeAcl(acl: readonly Acl[] = OPEN_ACL, to: Writer): void {
+  to.int(acl.length);
+  for (const { scheme, id, permissions } of acl) {
+    to.int(permissionBits(permissions));
     to.text(scheme);
     to.text(id);
-  });
-}
-
-function toRecord({ scheme, id, permissions }: Acl): AclRecord {
-  return { perms: permissionBits(permissions), scheme, id };
-}
-
-function createType(flags: number, ttl: number | undefined): number {
-  if (ttl !== undefined) return OpCode.createTTL;
-  return flags === CreateFlag.container ? OpCode.createContainer : OpCode.create;
-}
-
-function bodyOf(operation: MultiOperation, acl: readonly Acl[] | undefined): Body {
-  const { path } = operation;
-  switch (operation.kind) {
-    case 'create':
-      return createRequest(path, operation.data, operation.flags, operation.ttl, acl);
-    case 'set':
-      return setRequest(path, operation.data, operation.version);
-    default:
-      return versionRequest(OpCode[operation.kind], path, operation.version);
   }
+}
+
+function readStat(from: Reader): Stat {
+  return {
+    czxid: from.long(),
+    mzxid: from.long(),
+    ctime: from.long(),
+    mtime: from.long(),
+    version: from.int(),
+    cversion: from.int(),
+    aversion: from.int(),
+    ephemeralOwner: readSessionId(from),
+    dataLength: from.int(),
+    numChildren: from.int(),
+    pzxid: from.long(),
+  };
+}
+
+/** Reads a 64-bit session id as hexadecimal digits without leading zeros. */
+export function readSessionId(from: Reader): string {
+  const high = from.int() >>> 0;
+  const low = (from.int() >>> 0).toString(16);
+  return high === 0 ? low : high.toString(16) + low.padStart(8, '0');
 }

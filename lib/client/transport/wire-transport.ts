@@ -1,15 +1,7 @@
 import { connect as connectTcp } from 'node:net';
-import {
-  AddWatchMode,
-  ErrorCode,
-  OpCode,
-  ProtocolError,
-  type Reader,
-  WatcherType,
-  type Writer,
-} from '../../protocol/index.js';
+import { ErrorCode } from '../../protocol/codes.js';
+import { ProtocolError } from '../../protocol/jute.js';
 import { detached } from '../listeners.js';
-import type { Acl, Stat } from '../types.js';
 import type { Exchange, Mechanism } from './sasl/mechanism.js';
 import { tlsAdvice } from './tls.js';
 import {
@@ -19,26 +11,14 @@ import {
   type ConnectRequest,
   type Credentials,
   type DownReason,
-  type MultiOperation,
-  type MultiOutcome,
-  NEW_SESSION,
   type Reply,
+  type RequestKind,
+  type RequestOf,
+  type ResultOf,
   type Transport,
   unreachableError,
-  type WatchKind,
 } from './transport.js';
-import { type ByteStream, WireConnection } from './wire-connection.js';
-import type { WireRequest } from './wire-group.js';
-import { type ConnectResponse, readStat } from './wire-replies.js';
-import {
-  createRequest,
-  multiRequest,
-  readRequest,
-  saslRequest,
-  setRequest,
-  versionRequest,
-  writeAcl,
-} from './wire-requests.js';
+import { type ByteStream, type ConnectResponse, WireConnection } from './wire-connection.js';
 
 /** Opens a stream to a server. */
 export type Open = (address: Address) => ByteStream;
@@ -92,15 +72,7 @@ class WireTransport implements Transport {
       },
     });
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
-    const { id, password, lastZxid = 0 } = request.credentials ?? NEW_SESSION;
-    this.#connection.sendConnectRequest({
-      protocolVersion: 0,
-      lastZxidSeen: lastZxid,
-      timeout: request.sessionTimeout,
-      sessionId: BigInt.asIntN(64, BigInt(`0x${id}`)),
-      password: Buffer.from(password, 'hex'),
-      readOnly: false,
-    });
+    this.#connection.sendConnectRequest(request.sessionTimeout, request.credentials);
     if (exchange) void this.#authenticate(exchange);
     else this.#sendAuthInfo();
   }
@@ -118,80 +90,8 @@ class WireTransport implements Transport {
     return this.#response!.timeout;
   }
 
-  create(
-    path: string,
-    data: Buffer,
-    flags: number,
-    ttl: number | undefined,
-    acl: readonly Acl[] | undefined,
-    reply: Reply<string>,
-  ): boolean {
-    return this.#send(createRequest(path, data, flags, ttl, acl), reply);
-  }
-
-  delete(path: string, version: number, reply: Reply<void>): boolean {
-    return this.#send(versionRequest(OpCode.delete, path, version), reply);
-  }
-
-  multi(
-    operations: readonly MultiOperation[],
-    acl: readonly Acl[] | undefined,
-    reply: Reply<MultiOutcome>,
-  ): boolean {
-    return this.#send(multiRequest(operations, acl), reply);
-  }
-
-  get(path: string, watch: boolean, reply: Reply<{ data: Buffer; stat: Stat }>): boolean {
-    return this.#read(OpCode.getData, path, watch, reply, (from) => ({
-      // A copy: a view would keep everything in memory that arrived with it.
-      data: Buffer.from(from.bytes() ?? []),
-      stat: readStat(from),
-    }));
-  }
-
-  set(path: string, data: Buffer, version: number, reply: Reply<Stat>): boolean {
-    return this.#send(setRequest(path, data, version), reply);
-  }
-
-  exists(path: string, watch: boolean, reply: Reply<Stat>): boolean {
-    return this.#read(OpCode.exists, path, watch, reply, readStat);
-  }
-
-  children(
-    path: string,
-    watch: boolean,
-    reply: Reply<{ children: string[]; stat: Stat }>,
-  ): boolean {
-    return this.#read(OpCode.getChildren2, path, watch, reply, (from) => ({
-      children: from.vector((name) => name.text()),
-      stat: readStat(from),
-    }));
-  }
-
-  sync(path: string, reply: Reply<void>): boolean {
-    return this.#request(OpCode.sync, undefined, reply, (to) => to.text(path));
-  }
-
-  setAcl(path: string, acl: readonly Acl[], version: number, reply: Reply<void>): boolean {
-    return this.#request(OpCode.setACL, path, reply, (to) => {
-      to.text(path);
-      writeAcl(acl, to);
-      to.int(version);
-    });
-  }
-
-  addWatch(path: string, recursive: boolean, reply: Reply<void>): boolean {
-    return this.#request(OpCode.addWatch, path, reply, (to) => {
-      to.text(path);
-      to.int(recursive ? AddWatchMode.persistentRecursive : AddWatchMode.persistent);
-    });
-  }
-
-  removeWatch(path: string, kind: WatchKind | 'any', reply: Reply<void>): boolean {
-    return this.#request(OpCode.removeWatches, path, reply, (to) => {
-      to.text(path);
-      to.int(WatcherType[kind]);
-    });
+  request<K extends RequestKind>(request: RequestOf<K>, reply: Reply<ResultOf<K>>): boolean {
+    return this.#connection.request({ request, reply: reply as Reply<unknown> });
   }
 
   async close(): Promise<boolean> {
@@ -206,33 +106,15 @@ class WireTransport implements Transport {
     this.#connection.drop();
   }
 
-  #request<T>(
-    type: number,
-    path: string | undefined,
-    reply: Reply<T>,
-    write: (to: Writer) => void,
-  ): boolean {
-    return this.#send({ type, path, write, read: undefined }, reply);
-  }
-
-  #send<T>(request: Omit<WireRequest, 'reply'>, reply: Reply<T>): boolean {
-    return this.#connection.request({ ...request, reply: reply as Reply<unknown> });
-  }
-
-  #read<T>(
-    type: number,
-    path: string,
-    watch: boolean,
-    reply: Reply<T>,
-    read: (from: Reader) => T,
-  ): boolean {
-    return this.#send(readRequest(type, path, watch, read), reply);
-  }
-
   /** The first token travels with the connect request. The server reads it after it has attached the session. */
   async #authenticate(exchange: Exchange): Promise<void> {
     try {
-      await exchange.run(this.server, (token, reply) => this.#send(saslRequest(token), reply));
+      await exchange.run(this.server, (token, reply) =>
+        this.#connection.request({
+          request: { kind: 'sasl', token },
+          reply: reply as Reply<unknown>,
+        }),
+      );
     } catch (error) {
       return this.#fail(error);
     }

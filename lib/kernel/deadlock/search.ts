@@ -1,4 +1,4 @@
-import { parentOf } from '../../client/paths.js';
+import { parentOf } from '../../client/validation.js';
 import type { Session } from '../../client/index.js';
 import { inOrder, type QueueNode, queueOf } from '../node-names.js';
 import {

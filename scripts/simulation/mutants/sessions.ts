@@ -18,7 +18,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'The client never declares LOST by its own clock, so a partitioned holder keeps its lease after its session expired.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
+        file: 'lib/client/session.ts',
         search: 'if (this.deadline.left > 0) return true;',
         replace: 'if (this.#timeout >= 0) return true;',
       },
@@ -29,9 +29,10 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'After a pause, the first code still sees a held lease, because the client does not read the clock of the session.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
-        search: "return this.alive && (this.policy === 'session' || this.connected);",
-        replace: "return !this.#end && (this.policy === 'session' || this.connected);",
+        file: 'lib/client/session.ts',
+        search: "return this.alive && (this.#settings.policy === 'session' || this.connected);",
+        replace:
+          "return !this.#state.end && (this.#settings.policy === 'session' || this.connected);",
       },
     ],
   },
@@ -51,10 +52,10 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'After a group of requests has failed, the client also repeats the creates that were sent behind it, although they were applied.',
     edits: [
       {
-        file: 'lib/client/transport/request-queue.ts',
-        search: '        frames.push({ sent: request });\n      }\n      if (groupAt',
+        file: 'lib/client/transport/wire-queue.ts',
+        search: 'this.frames.push({ sent: call, dependsOn });',
         replace:
-          '        frames.push({ sent: request, dependsOn: groupAt < 0 ? undefined : group });\n      }\n      if (groupAt',
+          'this.frames.push({ sent: call, dependsOn: this.#groupAt < 0 ? dependsOn : this.#group });',
       },
     ],
   },
@@ -63,8 +64,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'If a group of requests fails, the client takes it for applied and repeats none of its requests.',
     edits: [
       {
-        file: 'lib/client/transport/wire-group.ts',
-        search: 'return { failed: index, code: header.err };',
+        file: 'lib/client/transport/wire-requests.ts',
+        search: 'return { failed: index, code };',
         replace: "return { results: operations.map(() => '/lost') };",
       },
     ],
@@ -74,8 +75,8 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'The answer to a read extends the session deadline, but a follower that has lost its leader answers reads while the leader expires the session.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
-        search: "answeredBy === 'leader' ? this.deadline.extendedBy(settle) : settle",
+        file: 'lib/client/session.ts',
+        search: 'isRead ? settle : this.deadline.extendedBy(settle)',
         replace: 'this.deadline.extendedBy(settle)',
       },
     ],
@@ -85,9 +86,9 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'After a reconnect the client reads without a sync, and a server that lags behind hides the node of a create whose reply was lost.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
-        search: "transport.sync('/', (code) => {",
-        replace: "transport.exists('/', false, (code) => {",
+        file: 'lib/client/session.ts',
+        search: "transport.request({ kind: 'sync', path: '/' }, (code) => {",
+        replace: "transport.request({ kind: 'exists', path: '/' }, (code) => {",
       },
       {
         file: 'lib/kernel/own-node.ts',
@@ -101,9 +102,9 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'After a reconnect, waiters do not list their queues again, although the server has removed their watches.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
-        search: 'this.observer.attached();\n    this.watches.fireAll();',
-        replace: 'this.observer.attached();',
+        file: 'lib/client/session.ts',
+        search: 'this.#observer.attached();\n    this.watches.fireAll();',
+        replace: 'this.#observer.attached();',
       },
     ],
   },
@@ -123,28 +124,28 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'Under the policy `standard` a suspended connection ends no lease.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
-        search: "if (this.policy === 'standard') this.#distrust(error);",
-        replace: '',
+        file: 'lib/client/session.ts',
+        search: "const isDoubt = this.#settings.policy === 'standard';",
+        replace: 'const isDoubt = false;',
       },
     ],
   },
   {
     name: 'does-not-retry-release',
     bug: 'A delete that was lost with its connection is not sent again, so the node of a released lock is never deleted (CURATOR-678, CURATOR-486).',
-    edits: [
-      { file: 'lib/client/guaranteed-deletes.ts', search: 'this.#paths.add(path);', replace: '' },
-    ],
+    edits: [{ file: 'lib/client/session.ts', search: 'this.#deletes.add(path);', replace: '' }],
   },
   {
     name: 'resolves-release-before-delete',
     bug: 'release() resolves before the delete was sent, so a tryAcquire() of another process fails.',
     edits: [
       {
-        file: 'lib/client/guaranteed-deletes.ts',
-        search: 'if (!transport?.delete(path, -1, reply)) resolve();',
+        file: 'lib/client/session.ts',
+        search: `const sent = this.#state.transport?.request({ kind: 'delete', path, version: -1 }, reply);
+      if (!sent) resolve();`,
         replace: `resolve();
-      setTimeout(() => transport?.delete(path, -1, reply), 20);`,
+      const { transport } = this.#state;
+      setTimeout(() => transport?.request({ kind: 'delete', path, version: -1 }, reply), 20);`,
       },
     ],
   },
@@ -153,7 +154,7 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
     bug: 'close() closes only the connection, so the session and its nodes exist until the session timeout.',
     edits: [
       {
-        file: 'lib/client/managed-session.ts',
+        file: 'lib/client/session.ts',
         search: "if (await transport.close()) return 'confirmed';",
         replace: `transport.destroy();
       return 'confirmed';`,

@@ -13,7 +13,7 @@ import {
   ZkClient,
   type ZkClientOptions,
 } from 'nestjs-zookeeper/recipes';
-import { RefusedDeletes } from '../../../lib/client/guaranteed-deletes.js';
+import { RefusedDeletes } from '../../../lib/client/refused-deletes.js';
 import { aborted, useClients, useLinks } from '../../support/clients.js';
 import { useChannels } from '../../support/diagnostics-channels.js';
 import { failureOf, nodesUnder, untilNodes } from '../../support/recipe-nodes.js';

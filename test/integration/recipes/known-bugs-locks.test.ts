@@ -10,7 +10,7 @@ import {
   SequenceExhaustedError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { LiveSession } from '../../../lib/client/live-session.js';
+import { Session } from '../../../lib/client/session.js';
 import { aborted, expire, untilState, useClients, useLinks } from '../../support/clients.js';
 import {
   failureOf,
@@ -209,8 +209,7 @@ describe.each(algorithms)('$name', ({ make, queue, held }) => {
     const [holder, other] = await Promise.all([connect(), connect()]);
     const lease = await make(holder, path).acquire();
     await Promise.all([20, 25, 30].map((wait) => failureOf(make(other, path).acquire({ wait }))));
-    const session = (await other.session()) as LiveSession;
-    const { watches } = session as unknown as { watches: { size: number } };
+    const { watches } = await other.session();
     await expect.poll(() => watches.size).toBe(0);
     await lease.release();
     await untilNothingLeft(server, holder, path + held, path + queue);
@@ -264,7 +263,7 @@ describe('mutex', () => {
   });
 
   it('deletes its own node before it queues again, if a listing is too old to contain the node', async () => {
-    const session = (await client.session()) as LiveSession;
+    const session = (await client.session()) as Session;
     const createAndList = session.createAndList.bind(session);
     await client.ensureContainers(path);
     const listing = vi
@@ -284,7 +283,7 @@ describe('mutex', () => {
 
   it('pauses between its creates if the listings never contain its node', async () => {
     await client.ensureContainers(path);
-    const session = (await client.session()) as LiveSession;
+    const session = (await client.session()) as Session;
     const { create, children, createAndList } = session;
     let creates = 0;
     vi.spyOn(session, 'create').mockImplementation((...args) => {
@@ -312,7 +311,7 @@ describe('mutex', () => {
 
   it('CURATOR-107: leaves no watch on a node that was deleted before it was watched', async () => {
     const lease = await new Mutex(client, path).acquire();
-    const session = (await other.session()) as LiveSession;
+    const session = (await other.session()) as Session;
     const get = session.get.bind(session);
     const watching = vi.spyOn(session, 'get').mockImplementation((async (
       ...args: Parameters<typeof get>
@@ -362,17 +361,17 @@ describe.each([
     path: string,
   ) {
     await other.ensureContainers(path + held);
-    const { create, createAndList } = LiveSession.prototype;
+    const { create, createAndList } = Session.prototype;
     let deafened = false;
-    const first = vi.spyOn(LiveSession.prototype, 'createAndList').mockImplementation(function (
-      this: LiveSession,
+    const first = vi.spyOn(Session.prototype, 'createAndList').mockImplementation(function (
+      this: Session,
       ...args: Parameters<typeof createAndList>
     ) {
       deafened = true;
       void link.holdReplies().then(() => createAndList.apply(this, args));
     });
-    const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
-      this: LiveSession,
+    const creating = vi.spyOn(Session.prototype, 'create').mockImplementation(async function (
+      this: Session,
       ...args: Parameters<typeof create>
     ) {
       if (!deafened && args[0].includes(marker)) {
@@ -442,10 +441,10 @@ describe('kazoo 730: exhausted sequence numbers', () => {
   it.each(algorithms)(
     'are an error for a $name that gets the last number',
     async ({ make, queue }) => {
-      const { create } = LiveSession.prototype;
+      const { create } = Session.prototype;
       // Creates the node that the server would create after 2,147,483,647 creates.
-      const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(function (
-        this: LiveSession,
+      const creating = vi.spyOn(Session.prototype, 'create').mockImplementation(function (
+        this: Session,
         name,
         data,
         options,

@@ -12,7 +12,7 @@ import {
   WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { LiveSession } from '../../../lib/client/live-session.js';
+import { Session } from '../../../lib/client/session.js';
 import { untilState, useClients, useLinks } from '../../support/clients.js';
 import { latchesIn } from '../../support/leaders.js';
 import {
@@ -296,7 +296,7 @@ describe('a listener of a LeaderLatch', () => {
 describe('LeaderLatch: close()', () => {
   it('leaves no term at any moment between the reply that it leads and the term', async () => {
     await client.ensureContainers(path);
-    const { children } = LiveSession.prototype;
+    const { children } = Session.prototype;
     for (let turns = 0; turns < 12; turns++) {
       const latch = new LeaderLatch(client, path);
       let closed: Promise<void> | undefined;
@@ -304,16 +304,14 @@ describe('LeaderLatch: close()', () => {
         for (let turn = 0; turn < turns; turn++) await undefined;
         closed = latch.close();
       };
-      const listing = vi
-        .spyOn(LiveSession.prototype, 'children')
-        .mockImplementation(async function (
-          this: LiveSession,
-          ...args: Parameters<typeof children>
-        ) {
-          const answer = await children.apply(this, args);
-          void closeSoon();
-          return answer;
-        } as typeof children);
+      const listing = vi.spyOn(Session.prototype, 'children').mockImplementation(async function (
+        this: Session,
+        ...args: Parameters<typeof children>
+      ) {
+        const answer = await children.apply(this, args);
+        void closeSoon();
+        return answer;
+      } as typeof children);
       latch.start();
       await expect.poll(() => closed !== undefined, { interval: 1 }).toBe(true);
       listing.mockRestore();

@@ -9,7 +9,7 @@ import {
   WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { LiveSession } from '../../../lib/client/live-session.js';
+import { Session } from '../../../lib/client/session.js';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import {
   failureOf,
@@ -96,7 +96,7 @@ describe.runIf(serverHas.tokensWithoutWrite)('many waiters', () => {
       await untilNodes(holder!, path, waiting.length + 1);
     }
     await expect.poll(() => server.watchCount()).toBe(1 + others.length);
-    const listings = vi.spyOn(LiveSession.prototype, 'children');
+    const listings = vi.spyOn(Session.prototype, 'children');
     await held.release();
     const next = await waiting.shift()!;
     expect(listings).toHaveBeenCalledTimes(1);
@@ -118,7 +118,7 @@ describe.runIf(serverHas.tokensWithoutWrite)('many waiters', () => {
     const waiting = readers.map((client) => new ReadWriteLock(client, path).read.acquire());
     await untilNodes(writer!, path, 2 + readers.length);
     await expect.poll(() => server.watchCount()).toBe(2 + readers.length);
-    const listings = vi.spyOn(LiveSession.prototype, 'children');
+    const listings = vi.spyOn(Session.prototype, 'children');
     controller.abort();
     await expect(leaving).rejects.toThrow(WaitCancelledError);
     await Promise.all(readers.map((client) => client.sync(path)));

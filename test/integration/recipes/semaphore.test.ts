@@ -17,7 +17,7 @@ import {
   WaitCancelledError,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { LiveSession } from '../../../lib/client/live-session.js';
+import { Session } from '../../../lib/client/session.js';
 import { aborted, expire, useClients, useLinks } from '../../support/clients.js';
 import { isSimulated } from '../../support/environment.js';
 import {
@@ -134,7 +134,7 @@ describe('several permits', () => {
   });
 
   it('cost one listing with their creates and one with a watch, however many they are', async () => {
-    const listed = vi.spyOn(LiveSession.prototype, 'children');
+    const listed = vi.spyOn(Session.prototype, 'children');
     const lease = await new Semaphore(client, path, { permits: 50 }).acquire({ count: 50 });
     const listings = listed.mock.calls.filter(([parent]) => parent === `${path}/leases`);
     listed.mockRestore();
@@ -147,10 +147,10 @@ describe('several permits', () => {
   it('leave no node when one of their creates fails, another is not answered and a third is', async () => {
     const semaphore = new Semaphore(client, path, { permits: 3 });
     await (await semaphore.acquire()).release();
-    const { create } = LiveSession.prototype;
+    const { create } = Session.prototype;
     let nth = 0;
-    const creating = vi.spyOn(LiveSession.prototype, 'create').mockImplementation(async function (
-      this: LiveSession,
+    const creating = vi.spyOn(Session.prototype, 'create').mockImplementation(async function (
+      this: Session,
       ...args: Parameters<typeof create>
     ) {
       if (args[0].includes('-lease-') && ++nth === 2) {

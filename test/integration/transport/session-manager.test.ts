@@ -12,10 +12,12 @@ import { SessionManager } from '../../../lib/client/session-manager.js';
 import {
   type ConnectRequest,
   type Reply,
+  type RequestKind,
+  type RequestOf,
+  type ResultOf,
   type Transport,
 } from '../../../lib/client/transport/transport.js';
-import type { LiveSession } from '../../../lib/client/live-session.js';
-import type { Stat } from '../../../lib/client/types.js';
+import type { Session } from '../../../lib/client/session.js';
 import { eventually } from '../../support/eventually.js';
 import { afterEach, it } from '../../support/virtual-time.js';
 
@@ -35,39 +37,25 @@ class FakeTransport implements Transport {
   readonly credentials;
 
   constructor(
-    readonly request: ConnectRequest,
+    readonly attempt: ConnectRequest,
     id: string,
     readonly timeout: number,
     answers: Record<string, number | undefined>,
   ) {
     this.answers = { ...answers };
-    this.credentials = request.credentials ?? { id, password: 'secret' };
+    this.credentials = attempt.credentials ?? { id, password: 'secret' };
   }
 
-  create = (
-    path: string,
-    _data: Buffer,
-    _flags: number,
-    _ttl: unknown,
-    _acl: unknown,
-    reply: Reply<string>,
-  ) => this.#take('create', path, reply, path);
-  delete = (path: string, _version: number, reply: Reply<void>) =>
-    this.#take('delete', path, reply, undefined);
-  get = (path: string, _watch: boolean, reply: Reply<Content>) =>
-    this.#take('get', path, reply, {} as Content);
-  set = (path: string, _data: Buffer, _version: number, reply: Reply<Stat>) =>
-    this.#take('set', path, reply, {} as Stat);
-  exists = (path: string, _watch: boolean, reply: Reply<Stat>) =>
-    this.#take('exists', path, reply, {} as Stat);
-  children = (path: string, _watch: boolean, reply: Reply<Listing>) =>
-    this.#take('children', path, reply, {} as Listing);
-  sync = (path: string, reply: Reply<void>) => this.#take('sync', path, reply, undefined);
-  setAcl = (path: string, _acl: unknown, _version: number, reply: Reply<void>) =>
-    this.#take('setAcl', path, reply, undefined);
-  multi = () => false;
-  addWatch = () => false;
-  removeWatch = () => false;
+  request<K extends RequestKind>(request: RequestOf<K>, reply: Reply<ResultOf<K>>): boolean {
+    const { kind } = request;
+    if (!('path' in request) || kind === 'addWatch' || kind === 'removeWatch') return false;
+    this.calls.push(`${kind} ${request.path}`);
+    const code = this.answers[kind];
+    const result =
+      kind === 'create' ? request.path : kind === 'delete' || kind === 'sync' ? undefined : {};
+    if (code !== undefined) setImmediate(() => reply(code, result as ResultOf<K>));
+    return true;
+  }
   readonly server = 'zk1:2181';
   readonly promptClose = false;
 
@@ -79,17 +67,8 @@ class FakeTransport implements Transport {
   destroy(): void {
     this.ended = 'destroyed';
   }
-
-  #take<T>(operation: string, path: string, reply: Reply<T>, result: T): boolean {
-    this.calls.push(`${operation} ${path}`);
-    const code = this.answers[operation];
-    if (code !== undefined) setImmediate(() => reply(code, result));
-    return true;
-  }
 }
 
-type Content = { data: Buffer; stat: Stat };
-type Listing = { children: string[]; stat: Stat };
 type Script = (request: ConnectRequest, attempt: number) => Promise<Transport> | Transport;
 
 const keepers: SessionManager[] = [];
@@ -157,7 +136,7 @@ it('a create and a listing in one round trip have no listing if that was refused
   const answers = { ...ALL, children: ErrorCode.noAuth };
   const { keeper } = keep((request) => new FakeTransport(request, 'a1', TIMEOUT, answers));
   await keeper.start();
-  const session = (await keeper.session()) as LiveSession;
+  const session = await keeper.session();
   const results = await new Promise((done) => {
     session.createAndList('/a', 'lock-', Buffer.alloc(0), (...all) => done(all));
   });
@@ -169,10 +148,10 @@ describe('a lost connection', () => {
     const { keeper, transports, log, until } = keep();
     await keeper.start();
     const session = await keeper.session();
-    const replies: Reply<Stat>[] = [];
-    transports[0].exists = (_path, _watch, reply) => replies.push(reply) > 0;
+    const replies: Reply<never>[] = [];
+    transports[0].request = (_request, reply) => replies.push(reply as Reply<never>) > 0;
     const failed = session.exists('/').catch(() => log.push('failed'));
-    transports[0].request.listener.onDown('disconnected');
+    transports[0].attempt.listener.onDown('disconnected');
     replies[0](ErrorCode.connectionLoss, undefined as never);
     await failed;
     expect(log.slice(0, 3)).toEqual(['CONNECTED', 'SUSPENDED', 'failed']);
@@ -185,7 +164,7 @@ describe('a lost connection', () => {
     await keeper.start();
     const reasons: unknown[] = [];
     keeper.connection.listen(({ reason }) => reasons.push(reason?.message));
-    transports[0].request.listener.onDown('disconnected', new Error('a frame of length -1'));
+    transports[0].attempt.listener.onDown('disconnected', new Error('a frame of length -1'));
     expect(reasons).toEqual([
       'the session closed its connection to zk1:2181, because it got a frame of length -1',
     ]);
@@ -195,7 +174,7 @@ describe('a lost connection', () => {
     const { keeper, transports } = keep();
     await keeper.start();
     const session = await keeper.session();
-    transports[0].get = () => false;
+    transports[0].request = () => false;
     let known = false;
     setImmediate(() => (known = true));
     await expect(session.get('/')).rejects.toBeInstanceOf(ConnectionError);
@@ -210,7 +189,7 @@ describe('a lost connection', () => {
       // May be rejected by the end of the test.
       if (state === 'RECONNECTED') session.create('/new').catch(() => {});
     });
-    transports[0].request.listener.onDown('disconnected');
+    transports[0].attempt.listener.onDown('disconnected');
     await session.guaranteedDelete('/old-1');
     await session.guaranteedDelete('/old-2');
     await until('RECONNECTED');
@@ -220,7 +199,7 @@ describe('a lost connection', () => {
       'delete /old-2',
       'create /new',
     ]);
-    transports[1].request.listener.onDown('disconnected');
+    transports[1].attempt.listener.onDown('disconnected');
     await eventually(() => expect(transports).toHaveLength(3));
     await until('RECONNECTED');
     // A delete that was answered is not repeated.
@@ -235,12 +214,12 @@ describe('a lost connection', () => {
     const session = await keeper.session();
     await session.guaranteedDelete('/node');
     for (const again of [0, 1]) {
-      transports[again].request.listener.onDown('disconnected');
+      transports[again].attempt.listener.onDown('disconnected');
       await eventually(() => expect(transports).toHaveLength(again + 2));
       await until('RECONNECTED');
       expect(transports[again + 1].calls).toEqual(['sync /', 'delete /node']);
     }
-    transports[2].request.listener.onDown('disconnected');
+    transports[2].attempt.listener.onDown('disconnected');
     await eventually(() => expect(transports).toHaveLength(4));
     await until('RECONNECTED');
     expect(transports[3].calls).toEqual(['sync /']);
@@ -252,7 +231,7 @@ describe('a lost connection', () => {
       return new FakeTransport(request, 'a', TIMEOUT, ALL);
     });
     await keeper.start();
-    transports[0].request.listener.onDown('unauthorized');
+    transports[0].attempt.listener.onDown('unauthorized');
     await until('RECONNECTED');
   });
 
@@ -272,7 +251,7 @@ describe('a lost connection', () => {
     );
     await keeper.start();
     const warned = once(process, 'warning');
-    transports[0].request.listener.onDown('disconnected');
+    transports[0].attempt.listener.onDown('disconnected');
     expect(await warned).toMatchObject([{ message: 'a policy failed' }]);
     await until('RECONNECTED');
     expect(calls).toBe(1);
@@ -346,10 +325,10 @@ describe('the deadline of a session', () => {
   afterEach(() => void vi.restoreAllMocks());
 
   /** Returns by how many milliseconds the answer to a request extends the deadline, after 1,000 ms without one. */
-  async function extension(request: (session: LiveSession) => Promise<unknown>): Promise<number> {
+  async function extension(request: (session: Session) => Promise<unknown>): Promise<number> {
     const { keeper } = keep();
     await keeper.start();
-    const session = (await keeper.session()) as LiveSession;
+    const session = await keeper.session();
     const now = performance.now() + 1000;
     vi.spyOn(performance, 'now').mockReturnValue(now);
     vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 1000);
@@ -358,7 +337,7 @@ describe('the deadline of a session', () => {
     return session.deadline.left - before;
   }
 
-  it.each<[string, (session: LiveSession) => Promise<unknown>]>([
+  it.each<[string, (session: Session) => Promise<unknown>]>([
     ['create', (session) => session.create('/a')],
     ['createContainer', (session) => session.createContainer('/a', undefined)],
     ['delete', (session) => session.delete('/a')],
@@ -372,11 +351,10 @@ describe('the deadline of a session', () => {
     expect(await extension(request)).toBeGreaterThanOrEqual(1000);
   });
 
-  it.each<[string, (session: LiveSession) => Promise<unknown>]>([
+  it.each<[string, (session: Session) => Promise<unknown>]>([
     ['get', (session) => session.get('/a')],
     ['exists', (session) => session.exists('/a')],
     ['children', (session) => session.children('/a')],
-    ['hasNode', (session) => session.hasNode('/a')],
   ])('is not extended by the answer to %s, which any server sends', async (_name, request) => {
     expect(await extension(request)).toBe(0);
   });
@@ -389,7 +367,7 @@ describe('the end of a session', () => {
       return new FakeTransport(request, `a${attempt}`, TIMEOUT, ALL);
     });
     await keeper.start();
-    transports[0].request.listener.onDown('disconnected');
+    transports[0].attempt.listener.onDown('disconnected');
     await until('CONNECTED');
     expect(log).toEqual(['CONNECTED', 'SUSPENDED', 'LOST', 'CONNECTED']);
     expect((await keeper.session()).id).toBe('a3');
@@ -430,7 +408,7 @@ describe('the end of a session', () => {
     const reasons: Error[] = [];
     session.onLost((reason) => reasons.push(reason));
     up = false;
-    transports[0].request.listener.onDown('disconnected');
+    transports[0].attempt.listener.onDown('disconnected');
     await until('LOST');
     expect(reasons[0]).toBeInstanceOf(SessionExpiredError);
     up = true;
@@ -479,7 +457,7 @@ describe('stop()', () => {
   it('uses another connection if the present one is lost', async () => {
     const { keeper, transports, requests } = keep();
     await keeper.start();
-    transports[0].request.listener.onDown('disconnected');
+    transports[0].attempt.listener.onDown('disconnected');
     await keeper.stop();
     expect(requests.at(-1)?.credentials?.id).toBe('a1');
     expect(transports.at(-1)?.ended).toBe('closed');

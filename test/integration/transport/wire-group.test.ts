@@ -63,14 +63,14 @@ const outcome = <T>(send: (reply: Reply<T>) => boolean) =>
   });
 
 const create = (transport: Transport, path: string, data = EMPTY, flags: number = 0) =>
-  outcome<string>((reply) => transport.create(path, data, flags, undefined, undefined, reply));
+  outcome<string>((reply) => transport.request({ kind: 'create', path, data, flags }, reply));
 
 const remove = (transport: Transport, path: string) =>
-  outcome<void>((reply) => transport.delete(path, -1, reply));
+  outcome<void>((reply) => transport.request({ kind: 'delete', path, version: -1 }, reply));
 
 const list = async (transport: Transport, path: string) => {
   const { code, result } = await outcome<{ children: string[] }>((reply) =>
-    transport.children(path, false, reply),
+    transport.request({ kind: 'children', path }, reply),
   );
   return code === ok ? result.children.toSorted() : code;
 };
@@ -99,8 +99,10 @@ describe('creates and deletes of one turn', () => {
 
   it('pass no earlier request about the same node, its parent or its child', async () => {
     const { transport, types } = await attach();
-    const get = (path: string) => outcome((reply) => transport.get(path, false, reply));
-    const exists = (path: string) => outcome((reply) => transport.exists(path, true, reply));
+    const get = (path: string) =>
+      outcome((reply) => transport.request({ kind: 'get', path }, reply));
+    const exists = (path: string) =>
+      outcome((reply) => transport.request({ kind: 'exists', path, watch: true }, reply));
     const outcomes = await Promise.all([
       create(transport, '/one'),
       list(transport, '/'),
@@ -189,7 +191,9 @@ describe('creates and deletes of one turn', () => {
     const later = [
       remove(transport, '/a'),
       create(transport, '/a'),
-      outcome((reply) => transport.set('/a', Buffer.from('x'), -1, reply)),
+      outcome((reply) =>
+        transport.request({ kind: 'set', path: '/a', data: Buffer.from('x'), version: -1 }, reply),
+      ),
       remove(transport, '/b'),
     ];
     expect(types).toEqual([OpCode.multi]);
@@ -209,10 +213,11 @@ describe('creates and deletes of one turn', () => {
     const { transport, stream } = await attach();
     const codes: number[] = [];
     const note = (code: number) => void codes.push(code);
-    for (const path of ['/1', '/2']) transport.create(path, EMPTY, 0, undefined, undefined, note);
-    transport.exists('/1', false, note);
+    for (const path of ['/1', '/2'])
+      transport.request({ kind: 'create', path, data: EMPTY, flags: 0 }, note);
+    transport.request({ kind: 'exists', path: '/1' }, note);
     await new Promise((resolve) => setImmediate(resolve));
-    transport.delete('/a', -1, note);
+    transport.request({ kind: 'delete', path: '/a', version: -1 }, note);
     stream.destroy();
     await expect.poll(() => codes).toEqual(Array(4).fill(connectionLoss));
   });
@@ -236,7 +241,10 @@ describe('a request', () => {
     const { transport, types } = await attach();
     const group = [remove(transport, '/a'), remove(transport, '/b')];
     await new Promise((resolve) => setImmediate(resolve));
-    const behind = [create(transport, '/a'), outcome((reply) => transport.sync('/', reply))];
+    const behind = [
+      create(transport, '/a'),
+      outcome((reply) => transport.request({ kind: 'sync', path: '/' }, reply)),
+    ];
     await new Promise((resolve) => setImmediate(resolve));
     expect(types).toEqual([OpCode.multi, OpCode.sync]);
     await Promise.all([...group, ...behind]);

@@ -54,10 +54,10 @@ it.each([...ends])(
   async (_, end) => {
     const { attached, log, note } = attach();
     const transport = await attached;
-    transport.exists('/', false, note('before'));
+    transport.request({ kind: 'exists', path: '/' }, note('before'));
     const ending = end(transport);
     expect(log).toEqual([]);
-    expect(transport.exists('/', false, note('after'))).toBe(false);
+    expect(transport.request({ kind: 'exists', path: '/' }, note('after'))).toBe(false);
     await ending;
     await delay(10);
     await end(transport);
@@ -72,11 +72,11 @@ it.each([
 ] as const)('%s in a reply %s', async (name, _, late) => {
   const { peer, attached, log, note } = attach();
   const transport = await attached;
-  transport.exists('/', false, (code) => {
+  transport.request({ kind: 'exists', path: '/' }, (code) => {
     note('first')(code);
     void ends.get(name)!(transport);
   });
-  transport.exists('/', false, note('second'));
+  transport.request({ kind: 'exists', path: '/' }, note('second'));
   await delay(10);
   const [first, second] = peer.asked;
   peer.inOneChunk(() => {

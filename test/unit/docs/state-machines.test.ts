@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   type ConnectionEvent,
   ConnectionStateMachine,
-} from '../../../lib/client/connection-state.js';
+} from '../../../lib/client/session-manager.js';
 import type { ConnectionState } from '../../../lib/client/types.js';
 import type { Handover } from '../../../lib/kernel/handover.js';
 

@@ -1,4 +1,4 @@
-import { ErrorCode } from '../../../protocol/index.js';
+import { ErrorCode } from '../../../protocol/codes.js';
 import { ConnectionError, NotAuthorizedError } from '../../errors.js';
 import type { Reply } from '../transport.js';
 

@@ -43,7 +43,7 @@ describe('SASL over the wire transport', () => {
       { authInfo: ['a:b', 'c:d'] },
     );
     const transport = await attached;
-    await new Promise((resolve) => transport.sync('/', resolve));
+    await new Promise((resolve) => transport.request({ kind: 'sync', path: '/' }, resolve));
     expect(server.peers[0]!.asked.map(({ xid, type }) => [xid, type])).toEqual([
       [1, OpCode.sasl],
       [2, OpCode.sasl],

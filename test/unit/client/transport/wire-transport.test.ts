@@ -54,11 +54,11 @@ describe('a reply', () => {
     });
     const read = { ...stat, ephemeralOwner: 'ffffffffffffffff' };
     const replies = [
-      await settled((reply) => transport.exists('/a', false, reply)),
-      await settled((reply) => transport.get('/a', false, reply)),
-      await settled((reply) => transport.children('/a', false, reply)),
+      await settled((reply) => transport.request({ kind: 'exists', path: '/a' }, reply)),
+      await settled((reply) => transport.request({ kind: 'get', path: '/a' }, reply)),
+      await settled((reply) => transport.request({ kind: 'children', path: '/a' }, reply)),
       await settled((reply) =>
-        transport.create('/a', Buffer.alloc(0), 2, undefined, undefined, reply),
+        transport.request({ kind: 'create', path: '/a', data: Buffer.alloc(0), flags: 2 }, reply),
       ),
     ];
     expect(replies).toEqual([
@@ -71,7 +71,9 @@ describe('a reply', () => {
 
   test('with an error has a code and no result', async () => {
     const { transport } = await attach((peer, { xid }) => peer.refuse(xid, ErrorCode.noNode));
-    expect(await settled((reply) => transport.exists('/a', false, reply))).toEqual({
+    expect(
+      await settled((reply) => transport.request({ kind: 'exists', path: '/a' }, reply)),
+    ).toEqual({
       code: ErrorCode.noNode,
       result: undefined,
     });
@@ -79,7 +81,8 @@ describe('a reply', () => {
 
   test('never arrives during the call, and replies arrive in the order of the requests', async () => {
     const { transport, log, noted } = await attach((peer, { xid }) => peer.refuse(xid, -101));
-    for (const name of ['1', '2', '3']) transport.exists('/', false, noted(name));
+    for (const name of ['1', '2', '3'])
+      transport.request({ kind: 'exists', path: '/' }, noted(name));
     expect(log).toEqual([]);
     await expect.poll(() => log).toEqual(['1: -101', '2: -101', '3: -101']);
   });
@@ -92,9 +95,9 @@ describe('a reply', () => {
       });
     });
     const { result } = await settled<{ data: Buffer }>((reply) =>
-      transport.get('/a', false, reply),
+      transport.request({ kind: 'get', path: '/a' }, reply),
     );
-    await settled((reply) => transport.get('/b', false, reply));
+    await settled((reply) => transport.request({ kind: 'get', path: '/b' }, reply));
     expect(result.data.toString()).toBe('first');
     expect(result.data.buffer.byteLength).toBeLessThanOrEqual(Buffer.poolSize);
   });
@@ -127,13 +130,13 @@ describe('a reply', () => {
     '%s breaks the connection, which is reported before the failed requests',
     async (_, violation, answer) => {
       const { transport, log, noted, peer } = await attach((from, { xid }) => answer(from, xid));
-      transport.exists('/', false, noted('first'));
-      transport.exists('/', false, noted('second'));
+      transport.request({ kind: 'exists', path: '/' }, noted('first'));
+      transport.request({ kind: 'exists', path: '/' }, noted('second'));
       await expect
         .poll(() => log)
         .toEqual(['down: disconnected', violation, 'first: -4', 'second: -4']);
       await peer.closed;
-      expect(transport.exists('/', false, noted('third'))).toBe(false);
+      expect(transport.request({ kind: 'exists', path: '/' }, noted('third'))).toBe(false);
       expect(transport.credentials.lastZxid).toBeLessThan(2 ** 53);
     },
   );
@@ -144,7 +147,8 @@ describe('a reply', () => {
       peer.reply(xid, (to) => Stat.write(stat, to), { zxid: zxid++, err: 0 });
       peer.event(EventType.created, '/x');
     });
-    for (let i = 0; i < 3; i++) await settled((reply) => transport.exists('/', false, reply));
+    for (let i = 0; i < 3; i++)
+      await settled((reply) => transport.request({ kind: 'exists', path: '/' }, reply));
     expect(transport.credentials.lastZxid).toBe(92);
   });
 });
@@ -169,7 +173,7 @@ describe('requests', () => {
     const { server, transport, noted } = await attach();
     const chunks: number[] = [];
     server.peers[0].socket.on('data', (chunk: Buffer) => chunks.push(chunk.length));
-    for (let i = 0; i < 100; i++) transport.exists('/', false, noted('x'));
+    for (let i = 0; i < 100; i++) transport.request({ kind: 'exists', path: '/' }, noted('x'));
     await expect.poll(() => server.peers[0].asked.length).toBe(100);
     expect(chunks).toHaveLength(1);
   });
@@ -186,7 +190,11 @@ describe('requests', () => {
     const data = Buffer.alloc(SIZE, 'x');
     const answers: Promise<{ code: number }>[] = [];
     for (let i = 0; i < COUNT; i++) {
-      answers.push(settled((reply) => transport.set(`/${i}`, data, -1, reply)));
+      answers.push(
+        settled((reply) =>
+          transport.request({ kind: 'set', path: `/${i}`, data, version: -1 }, reply),
+        ),
+      );
       await new Promise(setImmediate);
     }
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(4 * COUNT * SIZE);
@@ -222,7 +230,7 @@ describe('the end of the connection', () => {
 
   test('by the server is reported once, before the failed requests', async () => {
     const { peer, transport, log, noted } = await attach();
-    transport.exists('/', false, noted('request'));
+    transport.request({ kind: 'exists', path: '/' }, noted('request'));
     await expect.poll(() => peer.asked.length).toBe(1);
     peer.socket.end();
     await expect.poll(() => log).toEqual(['down: disconnected', 'request: -4']);
