@@ -2,7 +2,16 @@ import { setImmediate } from 'node:timers';
 import { ErrorCode, EventType, OpCode, Xid } from '../../protocol/codes.js';
 import { FrameSplitter, ProtocolError, Reader, Writer } from '../../protocol/jute.js';
 import { FifoSet } from '../fifo-set.js';
-import { type Credentials, NEW_SESSION, type NodeEvent } from './transport.js';
+import {
+  type Credentials,
+  NEW_SESSION,
+  type NodeEvent,
+  type Reply,
+  type RequestKind,
+  type RequestOf,
+  type ResultOf,
+  type Transport,
+} from './transport.js';
 import { type Frame, Group, RequestQueue } from './wire-queue.js';
 import {
   type Call,
@@ -10,6 +19,7 @@ import {
   readMulti,
   readResult,
   readSessionId,
+  type WireRequest,
   writeBody,
   writeMulti,
 } from './wire-requests.js';
@@ -61,12 +71,13 @@ export interface ConnectResponse {
   readonly readOnly: boolean;
 }
 
+/** Receives what no request has caused, unless close() or destroy() was called before. */
 interface WireEvents {
   connectResponse(response: ConnectResponse): void;
   /** The reply to one authenticate(). */
   authenticated(code: number): void;
   watched(event: NodeEvent, path: string): void;
-  /** Called once at the end of the stream, unless drop() was called. Unanswered requests fail right after it. */
+  /** Called at the end of the stream. Unanswered requests fail right after it. */
   down(cause: Error | undefined): void;
 }
 
@@ -84,9 +95,10 @@ interface Pending extends Frame {
  * sent together, creates and deletes as a group; replies arrive in the order in which the requests were sent. A
  * violation of the protocol ends the connection.
  */
-export class WireConnection {
-  /** The latest transaction in any reply. */
-  lastZxid = 0;
+export class WireConnection implements Transport {
+  readonly promptClose = true;
+  #response: ConnectResponse | undefined;
+  #lastZxid = 0;
   readonly #splitter = new FrameSplitter(MAX_HANDSHAKE);
   readonly #writer = new Writer();
   readonly #queue = new RequestQueue();
@@ -95,12 +107,12 @@ export class WireConnection {
   /** The shortest time from a request to its reply, milliseconds. */
   #roundTrip: number | undefined;
   #xid = 0;
-  #connected = false;
   #state: 'open' | 'closing' | 'over' = 'open';
   #flushing = false;
 
   constructor(
     private readonly stream: ByteStream,
+    readonly server: string,
     private readonly events: WireEvents,
   ) {
     let cause: Error | undefined;
@@ -110,8 +122,9 @@ export class WireConnection {
     stream.on('error', (error) => (cause = error));
     stream.on('close', () => {
       if (this.#state === 'over') return;
+      const isOpen = this.#state === 'open';
       this.#state = 'over';
-      this.events.down(cause);
+      if (isOpen) this.events.down(cause);
       this.#failPending();
     });
   }
@@ -144,11 +157,22 @@ export class WireConnection {
     this.#flushSoon();
   }
 
-  /** Sends a request. Returns false if it will never be sent; its `reply` is then never called. */
-  request(call: Call): boolean {
+  get credentials(): Credentials {
+    const { sessionId, password } = this.#response!;
+    return { id: sessionId, password, lastZxid: this.#lastZxid };
+  }
+
+  get timeout(): number {
+    return this.#response!.timeout;
+  }
+
+  request<K extends RequestKind>(request: RequestOf<K>, reply: Reply<ResultOf<K>>): boolean;
+  request(request: WireRequest, reply: Reply<unknown>): boolean;
+  request(request: WireRequest, reply: Reply<never>): boolean {
     if (this.#state !== 'open' || this.stream.destroyed) return false;
+    const call = { request, reply: reply as Reply<unknown> };
     // A sync keeps the session alive: it does not wait behind other requests.
-    if (call.request.kind === 'sync') this.#send({ sent: call });
+    if (request.kind === 'sync') this.#send({ sent: call });
     else this.#queue.add(call);
     this.#flushSoon();
     return true;
@@ -174,12 +198,12 @@ export class WireConnection {
         for (const { reply } of unsent) reply(ErrorCode.connectionLoss, undefined);
       });
     });
-    this.drop();
+    this.destroy();
     return confirmed;
   }
 
   /** Closes the stream only. Unanswered requests fail in the next turn of the event loop. */
-  drop(): void {
+  destroy(): void {
     if (this.#state === 'over') return;
     this.#state = 'over';
     this.stream.destroy();
@@ -234,29 +258,33 @@ export class WireConnection {
   }
 
   #onFrame(from: Reader): void {
-    if (!this.#connected) {
-      this.#connected = true;
+    if (!this.#response) {
       this.#splitter.maxLength = MAX_REPLY;
-      return this.events.connectResponse({
+      this.#response = {
         protocolVersion: from.int(),
         timeout: from.int(),
         sessionId: readSessionId(from),
         password: Buffer.from(from.bytes() ?? []).toString('hex'),
         readOnly: from.remaining > 0 && from.bool(),
-      });
+      };
+      return this.events.connectResponse(this.#response);
     }
     const xid = from.int();
     const zxid = from.long();
     const code = from.int();
     if (zxid > Number.MAX_SAFE_INTEGER) throw new ProtocolError(`a transaction id of ${zxid}`);
-    if (zxid > this.lastZxid) this.lastZxid = zxid;
+    if (zxid > this.#lastZxid) this.#lastZxid = zxid;
     if (xid === Xid.watchEvent) {
       const event = NODE_EVENTS[from.int()];
       from.int(); // the state of the connection
       const path = from.text();
-      return event && this.events.watched(event, path);
+      if (event && this.#state === 'open') this.events.watched(event, path);
+      return;
     }
-    if (xid === Xid.auth) return this.events.authenticated(code);
+    if (xid === Xid.auth) {
+      if (this.#state === 'open') this.events.authenticated(code);
+      return;
+    }
 
     const next = this.#pending.first;
     if (next?.xid !== xid) {

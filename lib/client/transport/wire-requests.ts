@@ -4,6 +4,7 @@ import {
   ERROR_RESULT,
   ErrorCode,
   OpCode,
+  Permission,
   WatcherType,
 } from '../../protocol/codes.js';
 import { ProtocolError, type Reader, type Writer } from '../../protocol/jute.js';
@@ -152,12 +153,17 @@ export function readMulti(operations: readonly Request[], from: Reader): MultiOu
   return { results };
 }
 
-const OPEN_ACL: readonly Acl[] = [{ scheme: 'world', id: 'anyone', permissions: 'cdrwa' }];
+const OPEN_ACL = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
 
-function writeAcl(acl: readonly Acl[] = OPEN_ACL, to: Writer): void {
-  to.int(acl.length);
-  for (const { scheme, id, permissions } of acl) {
-    to.int(permissionBits(permissions));
+function toRecord({ scheme, id, permissions }: Acl) {
+  return { perms: permissionBits(permissions), scheme, id };
+}
+
+/** @param acl default: open */
+function writeAcl(acl: readonly Acl[] | undefined, to: Writer): void {
+  to.int(acl?.length ?? 1);
+  for (const { perms, scheme, id } of acl?.map(toRecord) ?? OPEN_ACL) {
+    to.int(perms);
     to.text(scheme);
     to.text(id);
   }

@@ -9,12 +9,8 @@ import {
   type Address,
   type Connect,
   type ConnectRequest,
-  type Credentials,
   type DownReason,
   type Reply,
-  type RequestKind,
-  type RequestOf,
-  type ResultOf,
   type Transport,
   unreachableError,
 } from './transport.js';
@@ -31,16 +27,16 @@ export function connectWire(open: Open = openTcp, sasl?: Mechanism): Connect {
     new Promise((resolve, reject) => {
       if (request.signal.aborted) return reject(request.signal.reason);
       const exchange = sasl?.begin(request.address.host);
-      detached(() => new WireTransport(open(request.address), request, exchange, resolve, reject));
+      detached(() => new Attachment(open(request.address), request, exchange, resolve, reject));
     });
 }
 
-class WireTransport implements Transport {
-  readonly promptClose = true;
+/** Attaches a session over one stream, and reports the end of its connection. */
+class Attachment {
   readonly #connection: WireConnection;
   /** Private at run time as well: it has the passwords of the client. */
-  readonly #connectRequest: ConnectRequest;
-  #phase: 'handshake' | 'refused' | 'up' | 'over' = 'handshake';
+  readonly #request: ConnectRequest;
+  #phase: 'handshake' | 'up' | 'over' = 'handshake';
   #response: ConnectResponse | undefined;
   #unauthenticated: number;
 
@@ -52,9 +48,9 @@ class WireTransport implements Transport {
     private readonly resolve: (transport: Transport) => void,
     private readonly reject: (reason: unknown) => void,
   ) {
-    this.#connectRequest = request;
+    this.#request = request;
     this.#unauthenticated = request.authInfo.length;
-    this.#connection = new WireConnection(stream, {
+    this.#connection = new WireConnection(stream, request.address.label, {
       connectResponse: (response) => this.#onConnectResponse(response),
       authenticated: (code) => {
         // Otherwise an impostor could end the exchange without a proof that it knows the password.
@@ -77,43 +73,11 @@ class WireTransport implements Transport {
     else this.#sendAuthInfo();
   }
 
-  get credentials(): Credentials {
-    const { sessionId, password } = this.#response!;
-    return { id: sessionId, password, lastZxid: this.#connection.lastZxid };
-  }
-
-  get server(): string {
-    return this.#connectRequest.address.label;
-  }
-
-  get timeout(): number {
-    return this.#response!.timeout;
-  }
-
-  request<K extends RequestKind>(request: RequestOf<K>, reply: Reply<ResultOf<K>>): boolean {
-    return this.#connection.request({ request, reply: reply as Reply<unknown> });
-  }
-
-  async close(): Promise<boolean> {
-    if (this.#phase === 'over') return false;
-    this.#enter('over');
-    return this.#connection.close();
-  }
-
-  destroy(): void {
-    if (this.#phase === 'over') return;
-    this.#enter('over');
-    this.#connection.drop();
-  }
-
   /** The first token travels with the connect request. The server reads it after it has attached the session. */
   async #authenticate(exchange: Exchange): Promise<void> {
     try {
-      await exchange.run(this.server, (token, reply) =>
-        this.#connection.request({
-          request: { kind: 'sasl', token },
-          reply: reply as Reply<unknown>,
-        }),
+      await exchange.run(this.#connection.server, (token, reply) =>
+        this.#connection.request({ kind: 'sasl', token }, reply as Reply<unknown>),
       );
     } catch (error) {
       return this.#fail(error);
@@ -125,18 +89,16 @@ class WireTransport implements Transport {
 
   /** Sent before any request of this connection. */
   #sendAuthInfo(): void {
-    for (const userPassword of this.#connectRequest.authInfo)
-      this.#connection.authenticate(userPassword);
+    for (const userPassword of this.#request.authInfo) this.#connection.authenticate(userPassword);
   }
 
   #onConnectResponse(response: ConnectResponse): void {
-    const { credentials } = this.#connectRequest;
+    const { credentials } = this.#request;
     if (response.timeout <= 0) return this.#break('expired', 'it made no session');
     if (response.protocolVersion !== 0) return this.#break('disconnected', 'it accepts no session');
     if (credentials && response.sessionId !== credentials.id) {
       // ClickHouse Keeper never resumes a session: it granted another one, which is closed.
-      this.#phase = 'refused';
-      const error = attachError(this.#connectRequest, 'expired', 'it granted another session');
+      const error = attachError(this.#request, 'expired', 'it granted another session');
       return void this.#connection.close().then(() => this.#fail(error));
     }
     if (response.readOnly) return this.#break('disconnected', 'it is read-only');
@@ -147,49 +109,39 @@ class WireTransport implements Transport {
   #attachIfReady(): void {
     if (this.#phase !== 'handshake' || !this.#response || this.exchange) return;
     if (this.#unauthenticated > 0) return;
-    this.#enter('up');
-    this.resolve(this);
+    this.#endHandshake('up');
+    this.resolve(this.#connection);
   }
 
-  readonly #onAbort = (): void => this.#fail(this.#connectRequest.signal.reason);
+  readonly #onAbort = (): void => this.#fail(this.#request.signal.reason);
 
-  /** Ends the handshake. */
   #fail(error: unknown): void {
-    if (this.#phase === 'up' || this.#phase === 'over') return;
-    this.#enter('over');
-    this.#connection.drop();
+    if (this.#phase !== 'handshake') return;
+    this.#endHandshake('over');
+    this.#connection.destroy();
     this.reject(error);
   }
 
   #break(reason: DownReason, why: string, cause?: Error): void {
-    const phase = this.#phase;
-    if (phase === 'refused' || phase === 'over') return;
-    this.#enter('over');
-    this.#connection.drop();
-    if (phase === 'up')
-      this.#connectRequest.listener.onDown(
-        reason,
-        cause instanceof ProtocolError ? cause : undefined,
-      );
-    else this.reject(this.#connectError(reason, why, cause));
+    if (this.#phase === 'handshake') return this.#fail(this.#connectError(reason, why, cause));
+    if (this.#phase === 'over') return;
+    this.#phase = 'over';
+    this.#connection.destroy();
+    const violation = cause instanceof ProtocolError ? cause : undefined;
+    this.#request.listener.onDown(reason, violation);
   }
 
   #connectError(reason: DownReason, why: string, cause: Error | undefined): Error {
     if (cause && 'syscall' in cause && cause.syscall === 'connect') {
-      return unreachableError(this.#connectRequest.address, cause);
+      return unreachableError(this.#request.address, cause);
     }
     const advice = cause && tlsAdvice(cause);
-    return attachError(
-      this.#connectRequest,
-      reason,
-      advice ? `${why.trim()}; ${advice}` : why,
-      cause,
-    );
+    const what = advice ? `${why.trim()}; ${advice}` : why;
+    return attachError(this.#request, reason, what, cause);
   }
 
-  /** Leaves the handshake, or the phase `up`. */
-  #enter(phase: 'up' | 'over'): void {
-    this.#phase = phase;
-    this.#connectRequest.signal.removeEventListener('abort', this.#onAbort);
+  #endHandshake(next: 'up' | 'over'): void {
+    this.#phase = next;
+    this.#request.signal.removeEventListener('abort', this.#onAbort);
   }
 }
