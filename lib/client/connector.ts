@@ -3,6 +3,7 @@ import { sessionPassword } from '../protocol/session-password.js';
 import { ConnectionError, SessionExpiredError, UnsafeServerError } from './errors.js';
 import { firstReachable, type Host, type HostProvider, resolveHost } from './hosts.js';
 import type { NormalizedOptions } from './options.js';
+import { abortable } from './sleep.js';
 import { attachmentError } from './reply-errors.js';
 import { type Instant, instant } from './session-deadline.js';
 import {
@@ -166,12 +167,7 @@ export class Connector {
     }, limit);
     try {
       // Rejects even if the step ignores its signal, as a DNS lookup does.
-      return await new Promise<T>((resolve, reject) => {
-        controller.signal.addEventListener('abort', () => reject(controller.signal.reason), {
-          once: true,
-        });
-        run(controller.signal).then(resolve, reject);
-      });
+      return await abortable(run(controller.signal), controller.signal);
     } finally {
       clearTimeout(timer);
       outer.removeEventListener('abort', follow);

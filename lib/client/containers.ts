@@ -1,8 +1,7 @@
 import { ErrorCode } from '../protocol/codes.js';
 import { isCode, NodeError, NotAuthorizedError } from './errors.js';
 import type { Session } from './session.js';
-import { BOOLEAN } from './option-rules.js';
-import { checkOptions, parentOf } from './validation.js';
+import { parentOf } from './validation.js';
 
 /** How often one container may vanish while its child is created: the server deletes containers that became empty. */
 const MAX_REAPED = 16;
@@ -65,12 +64,4 @@ export async function deleteUnusedContainers(
       if (!isCode(error, 'NO_NODE')) throw error;
     }
   }
-}
-
-/** Checks the options, and returns the mode of the znode itself. */
-export function leafMode(options: {
-  persistent?: boolean | undefined;
-}): 'container' | 'persistent' {
-  const { persistent = false } = checkOptions(options, { persistent: BOOLEAN });
-  return persistent ? 'persistent' : 'container';
 }

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { connect as connectTcp, isIP, isIPv6 } from 'node:net';
 import { setImmediate } from 'node:timers';
 import { BadOptionError, ConnectionError, errorCode } from './errors.js';
+import { sleep } from './sleep.js';
 import { type Address, allFailed, unreachableError } from './transport/transport.js';
 import { checkPath, isRecord, withheld, withoutPassword } from './validation.js';
 
@@ -157,42 +158,25 @@ const ATTEMPT_DELAY = 250;
  *
  * @throws ConnectionError if all fail, or the signal's reason
  */
-export function firstReachable(
+export async function firstReachable(
   addresses: readonly Address[],
   signal: AbortSignal,
 ): Promise<Address> {
-  return new Promise((resolve, reject) => {
-    const attempts = new AbortController();
-    const cancel = () => attempts.abort(signal.reason);
-    signal.addEventListener('abort', cancel, { once: true });
-    const failures: Error[] = [];
-    let started = 0;
-    let over = false;
-    let timer: NodeJS.Timeout | undefined;
-    const end = () => {
-      over = true;
-      clearTimeout(timer);
-      signal.removeEventListener('abort', cancel);
-      attempts.abort();
-    };
-    const fail = (failure: Error) => {
-      if (over) return;
-      failures.push(failure);
-      if (!signal.aborted && failures.length < addresses.length) return startNext();
-      end();
-      reject(signal.aborted ? signal.reason : allFailed(failures));
-    };
-    const startNext = () => {
-      clearTimeout(timer);
-      const address = addresses[started];
-      if (!address) return;
-      started++;
-      timer = setTimeout(startNext, ATTEMPT_DELAY);
-      probe(address, attempts.signal).then(() => {
-        end();
-        resolve(address);
-      }, fail);
-    };
-    startNext();
+  const over = new AbortController();
+  const attempts = AbortSignal.any([signal, over.signal]);
+  let start: Promise<unknown> = Promise.resolve();
+  const reached = addresses.map((address) => {
+    const attempt = start.then(() => probe(address, attempts)).then(() => address);
+    const delay = start.then(() => sleep(ATTEMPT_DELAY, { signals: [attempts], ref: true }));
+    start = Promise.race([delay, attempt]).catch(() => {});
+    return attempt;
   });
+  try {
+    return await Promise.any(reached);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw allFailed((error as AggregateError).errors);
+  } finally {
+    over.abort();
+  }
 }

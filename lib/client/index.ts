@@ -36,12 +36,14 @@ export {
   type ConnectionPolicy,
   type NormalizedOptions,
   normalizeOptions,
+  type RetryFunction,
+  type RetryPolicy,
+  toRetryFunction,
   type TransportName,
   type ZkClientOptions,
 } from './options.js';
 export { isRunning, separateProcesses } from './process-state.js';
 export { asConnectionError } from './reply-errors.js';
-export { type RetryFunction, type RetryPolicy, toRetryFunction } from './retry.js';
 export type { Session } from './session.js';
 export type { StateChange } from './session-manager.js';
 export { abortable, isAbortBy, MAX_TIMER, sleep, whenSettled } from './sleep.js';

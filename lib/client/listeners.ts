@@ -1,6 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import { textOf } from './errors.js';
-import { checkFunction } from './validation.js';
+import { FUNCTION } from './option-rules.js';
+import { checkValue } from './validation.js';
 
 /**
  * A set of listeners. Each is called in the asynchronous context in which it was added. If one throws or
@@ -13,7 +14,7 @@ export class Listeners<T> {
 
   /** Returns a function that removes the listener. */
   add(listener: (value: T) => void): () => void {
-    checkFunction(listener, 'listener');
+    checkValue('listener', listener, FUNCTION);
     const context = captureContext('ZooKeeperListener');
     const bound = (value: T) => context.runInAsyncScope(listener, undefined, value);
     this.#listeners.add(bound);
@@ -22,7 +23,7 @@ export class Listeners<T> {
 
   /** Calls one listener in a microtask, for a value that was emitted before. Returns a function that cancels it. */
   soon(listener: (value: T) => void, value: T): () => void {
-    checkFunction(listener, 'listener');
+    checkValue('listener', listener, FUNCTION);
     let removed = false;
     void Promise.resolve().then(() => {
       if (!removed) callListener(listener, value);

@@ -2,6 +2,7 @@ import { uptime } from 'node:os';
 // Fake timers of test runners replace the global `performance`: time that a test skips must not end a session.
 import { performance } from 'node:perf_hooks';
 import { ErrorCode } from '../protocol/codes.js';
+import { detached } from './listeners.js';
 import type { Reply } from './transport/transport.js';
 
 /** A moment on two clocks: the monotonic one may stop while the machine sleeps, the wall clock may be set. */
@@ -14,21 +15,10 @@ export function instant(): Instant {
   return { monotonic: performance.now(), wall: Date.now() };
 }
 
-/** Measures for how long the machine is asleep. */
-class SleepClock {
-  readonly #start = bootOffset();
-
-  /**
-   * The milliseconds of sleep since this object was created, exact to one second on macOS and to some milliseconds
-   * elsewhere. Undefined if the operating system does not report it.
-   */
-  get asleep(): number | undefined {
-    const now = bootOffset();
-    return now === undefined || this.#start === undefined ? undefined : now - this.#start;
-  }
-}
-
-/** Returns by how much the time since the start of the machine, which includes sleep, exceeds the monotonic clock. */
+/**
+ * Returns by how many milliseconds the time since the start of the machine, which includes sleep, exceeds the monotonic clock: exact
+ * to one second on macOS and to some milliseconds elsewhere. Undefined if the operating system does not report it.
+ */
 function bootOffset(): number | undefined {
   try {
     return uptime() * 1000 - performance.now();
@@ -41,17 +31,20 @@ function bootOffset(): number | undefined {
 const MAX_DRIFT = 100;
 
 /**
- * Returns the milliseconds since an instant, including those for which the machine was asleep. With a sleep clock, a wall
+ * Returns the milliseconds since an instant, including those for which the machine was asleep. With `earlierOffset`, a wall
  * clock that was set has no influence. A virtual machine that was suspended by its host cannot know for how long; only
  * its monotonic clock counts.
  *
- * @param sleepClock is as old as the instant or older; without it, the clock that advanced more counts
+ * @param earlierOffset the boot offset at the instant or before; without it, the clock that advanced more counts
  */
-export function elapsed(since: Instant, sleepClock?: SleepClock): number {
+export function elapsed(since: Instant, earlierOffset?: number): number {
   const monotonic = performance.now() - since.monotonic;
   const wall = Date.now() - since.wall;
-  const asleep = Math.abs(wall - monotonic) > MAX_DRIFT ? sleepClock?.asleep : undefined;
-  return asleep === undefined ? Math.max(monotonic, wall) : monotonic + Math.max(0, asleep);
+  if (earlierOffset !== undefined && Math.abs(wall - monotonic) > MAX_DRIFT) {
+    const offset = bootOffset();
+    if (offset !== undefined) return monotonic + Math.max(0, offset - earlierOffset);
+  }
+  return Math.max(monotonic, wall);
 }
 
 /**
@@ -62,7 +55,7 @@ export function elapsed(since: Instant, sleepClock?: SleepClock): number {
  */
 export class SessionDeadline {
   /** As old as the session, so that no sleep is missed. */
-  readonly #sleepClock = new SleepClock();
+  readonly #bootOffset = bootOffset();
   #latest: Instant;
   #limit = Infinity;
 
@@ -95,12 +88,83 @@ export class SessionDeadline {
 
   /** Milliseconds since the latest request that the leader answered was sent. */
   get age(): number {
-    return elapsed(this.#latest, this.#sleepClock);
+    return elapsed(this.#latest, this.#bootOffset);
   }
 
   /** Milliseconds until the deadline; 0 or less: the session is lost. Infinity before the first connection. */
   get left(): number {
-    return this.#limit - elapsed(this.#latest, this.#sleepClock);
+    return this.#limit - this.age;
+  }
+}
+
+interface KeepAliveCallbacks {
+  /** Returns false once the session is over; ends it if its deadline has passed. */
+  isAlive(): boolean;
+  /** Sends a sync. Returns false if there is no connection. */
+  sync(reply: Reply<void>): boolean;
+  /** Called when a sync of the keep-alive has had no reply for two ticks. */
+  stalled(): void;
+}
+
+/** How many ticks there are in a session timeout. */
+const TICKS = 8;
+/**
+ * How many ticks a sync may stay unanswered. The connection to a server that stalls is dropped three ticks after the
+ * last request that it replied to, at the latest. Three more ticks are left then to try other servers before the
+ * session counts as lost. The limit is in ticks and not in time: after the process was paused, the reply may wait in
+ * the socket, and only one tick has passed.
+ */
+const MAX_UNANSWERED_TICKS = 2;
+
+/**
+ * The two timers of a session: one sends a sync, which only the leader answers, when no other answer has extended the
+ * deadline; one checks the deadline.
+ */
+export class KeepAlive {
+  #syncTimer: NodeJS.Timeout | undefined;
+  #deadlineTimer: NodeJS.Timeout | undefined;
+  /** How many ticks the pending sync is unanswered; undefined if none is pending. */
+  #unanswered: number | undefined;
+
+  constructor(
+    private readonly deadline: SessionDeadline,
+    private readonly session: KeepAliveCallbacks,
+  ) {}
+
+  /** Starts the timers again, for a new connection. */
+  start(sessionTimeout: number): void {
+    this.stop();
+    this.#unanswered = undefined;
+    const tick = sessionTimeout / TICKS;
+    detached(() => {
+      this.#syncTimer = setInterval(() => this.#tick(tick), tick).unref();
+      this.#checkAtDeadline();
+    });
+  }
+
+  stop(): void {
+    clearInterval(this.#syncTimer);
+    clearTimeout(this.#deadlineTimer);
+  }
+
+  #tick(interval: number): void {
+    // Timers stop while the machine sleeps, so the deadline may have passed before its timer fires.
+    if (!this.session.isAlive()) return;
+    if (this.#unanswered !== undefined) {
+      if (++this.#unanswered >= MAX_UNANSWERED_TICKS) this.session.stalled();
+      return;
+    }
+    if (this.deadline.age < interval / 2) return;
+    const reply = this.deadline.extendedBy<void>(() => (this.#unanswered = undefined));
+    if (this.session.sync(reply)) this.#unanswered = 0;
+  }
+
+  #checkAtDeadline(): void {
+    const check = () => {
+      if (this.session.isAlive()) this.#checkAtDeadline();
+    };
+    const delay = Math.max(1, Math.ceil(this.deadline.left));
+    this.#deadlineTimer = setTimeout(check, delay).unref();
   }
 }
 

@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers';
 import { CreateFlag, ErrorCode } from '../protocol/codes.js';
-import { checkAcl } from './access-control.js';
 import type { Connection, ServerKind } from './connector.js';
 import {
   type BadOptionError,
@@ -10,7 +9,6 @@ import {
   SessionExpiredError,
   type ShuttingDownError,
 } from './errors.js';
-import { KeepAlive } from './keepalive.js';
 import { Listeners } from './listeners.js';
 import { BOOLEAN, uncheckedRules } from './option-rules.js';
 import type { NormalizedOptions } from './options.js';
@@ -21,7 +19,7 @@ import {
   operationOf,
   replyError,
 } from './reply-errors.js';
-import { instant, isAnswer, SessionDeadline } from './session-deadline.js';
+import { instant, isAnswer, KeepAlive, SessionDeadline } from './session-deadline.js';
 import {
   bytesOfAcl,
   checkTransaction,
@@ -51,6 +49,7 @@ import type {
   WatchNotification,
 } from './types.js';
 import {
+  checkAcl,
   checkCreateOptions,
   checkData,
   checkFunction,
@@ -503,11 +502,7 @@ export class Session {
     return this.#credentials;
   }
 
-  /**
-   * Returns the listener for one attempt to connect this session.
-   *
-   * @internal
-   */
+  /** Returns the listener for one attempt to connect this session. @internal */
   listener(): TransportListener {
     return {
       onWatch: (event, path) => this.watches.fire(event, path),
@@ -559,11 +554,7 @@ export class Session {
     });
   }
 
-  /**
-   * Ends the session after the ensemble has ended it.
-   *
-   * @internal
-   */
+  /** Ends the session after the ensemble has ended it. @internal */
   expire(reason: SessionExpiredError): void {
     this.#finish(reason, true);
   }

@@ -1,12 +1,14 @@
+import { isIP } from 'node:net';
 import { isUint8Array } from 'node:util/types';
 import { BadOptionError, textOf } from './errors.js';
-import type { CreateMode } from './types.js';
+import type { Acl, Auth, CreateMode } from './types.js';
 import {
   BELOW_ROOT,
   FUNCTION,
   milliseconds,
   type Rule,
   type Rules,
+  uncheckedRules,
   ZNODE_PATH,
 } from './option-rules.js';
 
@@ -49,19 +51,16 @@ export function checkData(data: unknown, option = 'data'): Buffer {
  * @param moreBytes the bytes of the rest of the request, such as an ACL
  */
 export function checkRequest(chroot: string, path: unknown, data?: Buffer, moreBytes = 0): string {
-  const full = withChroot(chroot, checkPath(path));
+  checkValue('path', path, ZNODE_PATH);
+  const full = withChroot(chroot, path as string);
   const dataBytes = (data?.length ?? 0) + moreBytes;
   // UTF-8 has at most three bytes per UTF-16 code unit.
   if (full.length * 3 + dataBytes <= MAX_REQUEST) return full;
   const pathBytes = Buffer.byteLength(full);
   const bytes = pathBytes + dataBytes;
   if (bytes <= MAX_REQUEST) return full;
-  const option = dataBytes > pathBytes ? 'data' : 'path';
-  throw new BadOptionError(
-    option,
-    bytes,
-    `at most ${MAX_REQUEST} bytes together with the rest of its request`,
-  );
+  const expected = `at most ${MAX_REQUEST} bytes together with the rest of its request`;
+  throw new BadOptionError(dataBytes > pathBytes ? 'data' : 'path', bytes, expected);
 }
 
 /** Returns the path of the parent of a znode. */
@@ -75,14 +74,10 @@ export function withChroot(chroot: string, path: string): string {
 }
 
 export function checkVersion(version: unknown, option = 'version'): number {
-  if (!Number.isInteger(version) || (version as number) < -1 || (version as number) > INT32_MAX) {
-    throw new BadOptionError(
-      option,
-      version,
-      'a znode version: -1 for any, or an integer from 0 to 2147483647',
-    );
-  }
-  return version as number;
+  const isVersion = Number.isInteger(version) && Number(version) >= -1;
+  if (isVersion && Number(version) <= INT32_MAX) return version as number;
+  const expected = 'a znode version: -1 for any, or an integer from 0 to 2147483647';
+  throw new BadOptionError(option, version, expected);
 }
 
 const MODES: ReadonlyMap<unknown, number> = new Map<CreateMode, number>([
@@ -164,20 +159,16 @@ export function checkOptions<T>(
   options: T,
   rules: Rules<Record<string, unknown>>,
   what = 'options',
-  nameOf = (option: string) => option,
+  nameOf?: (option: string) => string,
 ): T {
   if (!isRecord(options)) {
-    const known = Object.keys(rules);
-    throw new BadOptionError(
-      what,
-      withoutPassword(options),
-      `an object of the options ${known.join(', ')}`,
-    );
+    const expected = `an object of the options ${Object.keys(rules).join(', ')}`;
+    throw new BadOptionError(what, withoutPassword(options), expected);
   }
   for (const name of Object.keys(options)) {
     if (Object.hasOwn(rules, name)) {
       const value = options[name];
-      if (value !== undefined) checkValue(nameOf(name), value, rules[name]!);
+      if (value !== undefined) checkValue(nameOf?.(name) ?? name, value, rules[name]!);
       continue;
     }
     const known = Object.keys(rules);
@@ -235,4 +226,80 @@ function isDetached(data: Uint8Array): boolean {
   } catch {
     return true;
   }
+}
+
+const ACL_RULES = uncheckedRules<keyof Acl>('scheme', 'id', 'permissions');
+const AUTH_RULES = uncheckedRules<keyof Auth>('scheme', 'user', 'password');
+
+export function checkAcl(acl: unknown, option = 'acl'): Acl[] {
+  if (!Array.isArray(acl) || acl.length === 0) {
+    throw new BadOptionError(option, withheld(acl), 'an array of at least one ACL entry');
+  }
+  return acl.map((entry: unknown, index) => checkAclEntry(entry, `${option}[${index}]`));
+}
+
+function checkAclEntry(entry: unknown, option: string): Acl {
+  if (!isRecord(entry)) {
+    throw new BadOptionError(option, withheld(entry), 'an ACL entry { scheme, id, permissions }');
+  }
+  checkOptions(entry, ACL_RULES, option);
+  const { scheme, id, permissions } = entry;
+  const refuse = refusalOf(entry, option);
+  if (
+    typeof permissions !== 'string' ||
+    !/^[rwcda]{1,5}$/.test(permissions) ||
+    new Set(permissions).size !== permissions.length
+  ) {
+    throw refuse('permissions', "some of the letters 'rwcda'");
+  }
+  const known = IDS.get(scheme);
+  if (!known) throw refuse('scheme', "'world', 'auth', 'digest', 'sasl' or 'ip'");
+  const isRight = typeof id === 'string' && known[0].test(id) && (scheme !== 'ip' || isNetwork(id));
+  if (!isRight) throw refuse('id', known[1]);
+  return { scheme: scheme as Acl['scheme'], id, permissions };
+}
+
+/** The ids of each scheme, and what an error expects. */
+const IDS: ReadonlyMap<unknown, readonly [RegExp, string]> = new Map([
+  ['world', [/^anyone$/, "'anyone' for the scheme world"]],
+  ['auth', [/^$/, 'empty for the scheme auth']],
+  ['digest', [/^[^:\0]+:[A-Za-z0-9+/]{27}=$/, "'user:' and the base64 of sha1('user:password')"]],
+  ['sasl', [/^[^\0]+$/, 'the name of a user or a Kerberos principal']],
+  ['ip', [/./, 'an IP address, with /bits for a network']],
+]);
+
+export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
+  if (!Array.isArray(auth)) {
+    throw new BadOptionError(option, withheld(auth), 'an array of credentials');
+  }
+  return auth.map((entry: unknown, index) => {
+    const at = `${option}[${index}]`;
+    if (!isRecord(entry)) {
+      const expected = "credentials { scheme: 'digest', user, password }";
+      throw new BadOptionError(at, withheld(entry), expected);
+    }
+    checkOptions(entry, AUTH_RULES, at);
+    const { scheme, user, password } = entry;
+    const refuse = refusalOf(entry, at);
+    if (scheme !== 'digest') throw refuse('scheme', "'digest'");
+    if (typeof user !== 'string' || !/^[^:\0]+$/.test(user)) {
+      throw refuse('user', "a name without ':'");
+    }
+    if (typeof password !== 'string' || password === '' || password.includes('\0')) {
+      throw refuse('password', 'a non-empty string without NUL');
+    }
+    return { scheme, user, password };
+  });
+}
+
+/** Each field may hold a password by mistake. */
+const refusalOf =
+  (entry: Record<string, unknown>, option: string) =>
+  (field: string, expected: string): BadOptionError =>
+    new BadOptionError(`${option}.${field}`, withheld(entry[field]), expected);
+
+function isNetwork(id: string): boolean {
+  const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(id) ?? [];
+  const version = isIP(address);
+  return version !== 0 && Number(bits ?? 0) <= (version === 4 ? 32 : 128);
 }

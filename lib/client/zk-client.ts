@@ -1,5 +1,6 @@
-import './one-form.js';
-import { deleteUnusedContainers, ensureContainers, leafMode } from './containers.js';
+import './single-copy.js';
+import { ErrorCode } from '../protocol/codes.js';
+import { deleteUnusedContainers, ensureContainers } from './containers.js';
 import type { ConnectFailure, ServerKind } from './connector.js';
 import {
   CONNECT_FAILED_CHANNEL,
@@ -8,7 +9,6 @@ import {
   typedChannel,
 } from './diagnostics.js';
 import { type NormalizedOptions, normalizeOptions, type ZkClientOptions } from './options.js';
-import { type RefusedDelete, RefusedDeletes } from './refused-deletes.js';
 import { SessionManager, type StateChange } from './session-manager.js';
 import type { Session } from './session.js';
 import type { TransactionOperation, TransactionResults } from './transaction.js';
@@ -25,8 +25,8 @@ import type {
   Watch,
   WatchNotification,
 } from './types.js';
-import { ABORT_SIGNAL } from './option-rules.js';
-import { checkOptions, checkRequest } from './validation.js';
+import { ABORT_SIGNAL, BOOLEAN } from './option-rules.js';
+import { checkOptions, checkRequest, parentOf } from './validation.js';
 
 /**
  * A message on the channel `nestjs-zookeeper:connection`: the state of a client of this process has changed.
@@ -49,19 +49,45 @@ export function publishConnection(client: ZkClient, change: StateChange): void {
  *
  * @publicApi
  */
-export interface DeleteRefusedMessage extends RefusedDelete {
+export interface DeleteRefusedMessage {
   readonly client: ZkClient;
+  /** The node, with the chroot of the connect string. */
+  readonly path: string;
+  /** Whether it is the client's first refusal in this directory. The client remembers 1,000 directories. */
+  readonly first: boolean;
+  /** What happened, and what to change. */
+  readonly message: string;
   /** A subscriber that logs a first refusal sets it to true. Otherwise it becomes a process warning. */
   logged: boolean;
 }
 
 const refusedDeletes = typedChannel<DeleteRefusedMessage>(DELETE_REFUSED_CHANNEL);
 
-function publishRefusedDelete(client: ZkClient, refused: RefusedDelete): void {
-  const message: DeleteRefusedMessage = { client, ...refused, logged: false };
-  refusedDeletes.publish(message);
-  if (message.first && !message.logged) {
-    process.emitWarning(message.message, { code: 'ZK_DELETE_REFUSED' });
+/** How many directories a client remembers, so that a service with a directory for each order does not use up memory. */
+const MAX_DIRECTORIES = 1000;
+
+/** Reports the deletes of one client that servers refused. */
+export class RefusedDeletes {
+  readonly #directories = new Set<string>();
+
+  constructor(private readonly client: ZkClient) {}
+
+  report(path: string, code: number): void {
+    const directory = parentOf(path);
+    const first = !this.#directories.has(directory);
+    this.#directories.add(directory);
+    if (this.#directories.size > MAX_DIRECTORIES) {
+      const [oldest] = this.#directories;
+      this.#directories.delete(oldest);
+    }
+    const cause =
+      code === ErrorCode.noAuth
+        ? `the ACL of ${directory} denies it (${code}). Grant the permission 'd' (delete) on ${directory} to this client`
+        : `result code ${code}`;
+    const text = `the server refused to delete ${path}: ${cause}. Until the session ends, this node blocks its lock or election`;
+    const message = { client: this.client, path, first, message: text, logged: false };
+    refusedDeletes.publish(message);
+    if (first && !message.logged) process.emitWarning(text, { code: 'ZK_DELETE_REFUSED' });
   }
 }
 
@@ -128,12 +154,12 @@ export class ZkClient {
    */
   constructor(options: ZkClientOptions, connect?: Connect) {
     this.#options = normalizeOptions(options);
-    const refused = new RefusedDeletes();
+    const refused = new RefusedDeletes(this);
     this.#sessions = new SessionManager(
       this.#options,
       async (request) => (connect ??= await loadTransport(this.#options))(request),
       {
-        deleteRefused: (path, code) => publishRefusedDelete(this, refused.add(path, code)),
+        deleteRefused: (path, code) => refused.report(path, code),
         connectFailed: (failure) => failedConnects.publish({ client: this, ...failure }),
       },
     );
@@ -279,7 +305,8 @@ export class ZkClient {
    * own. Curator's ensureContainers.
    */
   async ensureContainers(path: string, options: { persistent?: boolean } = {}): Promise<void> {
-    return this.#ensure(path, leafMode(options));
+    const { persistent } = checkOptions(options, { persistent: BOOLEAN });
+    return this.#ensure(path, persistent ? 'persistent' : 'container');
   }
 
   async #ensure(

@@ -25,7 +25,6 @@ const DEFAULT_FILES = [
   'lib/recipes',
   'lib/kernel',
   'lib/client/*session*.ts',
-  'lib/client/keepalive.ts',
   'lib/client/watch-registry.ts',
   'lib/client/transport/wire-queue.ts',
   'lib/client/transport/wire-requests.ts',

@@ -26,7 +26,7 @@ export function connectWire(open: Open = openTcp, sasl?: Mechanism): Connect {
   return (request) =>
     new Promise((resolve, reject) => {
       if (request.signal.aborted) return reject(request.signal.reason);
-      const exchange = sasl?.begin(request.address.host);
+      const exchange = sasl?.(request.address.host);
       detached(() => new Attachment(open(request.address), request, exchange, resolve, reject));
     });
 }

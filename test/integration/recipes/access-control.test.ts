@@ -13,7 +13,7 @@ import {
   ZkClient,
   type ZkClientOptions,
 } from 'nestjs-zookeeper/recipes';
-import { RefusedDeletes } from '../../../lib/client/refused-deletes.js';
+import { RefusedDeletes } from '../../../lib/client/zk-client.js';
 import { aborted, useClients, useLinks } from '../../support/clients.js';
 import { useChannels } from '../../support/diagnostics-channels.js';
 import { failureOf, nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
@@ -182,8 +182,13 @@ describe('a directory whose ACL denies the release of its locks', () => {
   });
 
   it('is reported again after 1,000 other directories at the latest, because no more are remembered', () => {
-    const refused = new RefusedDeletes();
-    const firstOf = (index: number) => refused.add(`/locks/${index}/node`, -102).first;
+    const refused = new RefusedDeletes({} as ZkClient);
+    const messages = channels.messages('delete-refused');
+    channels.listen('delete-refused', (message) => void (message.logged = true));
+    const firstOf = (index: number) => {
+      refused.report(`/locks/${index}/node`, -102);
+      return messages.at(-1)!.first;
+    };
     expect(firstOf(0)).toBe(true);
     expect(firstOf(0)).toBe(false);
     for (let index = 1; index <= 1000; index++) firstOf(index);

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { BadOptionError } from '../../../lib/client/index.js';
-import { toRetryFunction } from '../../../lib/client/retry.js';
+import { toRetryFunction } from '../../../lib/client/options.js';
 import { sleep } from '../../../lib/client/sleep.js';
 
 const delays = (policy: unknown, random = () => 1) => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { checkAcl } from '../../../lib/client/access-control.js';
 import { BadOptionError } from '../../../lib/client/index.js';
 import {
+  checkAcl,
   checkData,
   checkMode,
   checkPath,

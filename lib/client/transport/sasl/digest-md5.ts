@@ -19,20 +19,11 @@ const DIGEST_URI = 'zookeeper/zk-sasl-md5';
 const MAX_CHALLENGE = 2048;
 const NONCE_BYTES = 24;
 
-/** The mechanism with the user and the password of a client. */
-export class DigestMd5 implements Mechanism {
-  readonly #user: string;
-  readonly #password: string;
-
-  constructor(user: string, password: string) {
-    this.#user = user;
-    this.#password = password;
-  }
-
-  begin(): Exchange {
-    return new DigestMd5Exchange(this.#user, this.#password);
-  }
-}
+/** Returns the mechanism with the user and the password of a client. */
+export const digestMd5 =
+  (user: string, password: string): Mechanism =>
+  () =>
+    new DigestMd5Exchange(user, password);
 
 class DigestMd5Exchange extends Exchange {
   readonly mechanism = 'DIGEST-MD5';

@@ -38,24 +38,17 @@ const NO_LAYER = 1;
 /** The `token` of that call, for the maximum size 0. The package reads 8 bytes of it. */
 const NO_SIZE = Buffer.alloc(8).toString('base64');
 
-/** A Kerberos client whose ticket is in the cache or the key table of this machine. */
-export class Gssapi implements Mechanism {
-  /**
-   * @param service the first part of the servers' principals
-   * @param host the second part; default: the name in the connect string
-   * @param principal of the client; default: that of the ticket cache
-   */
-  constructor(
-    private readonly service: string,
-    private readonly host: string | undefined,
-    private readonly principal: string | undefined,
-  ) {}
-
-  begin(host: string): Exchange {
-    const server = `${this.service}@${this.host ?? host}`;
-    return new GssapiExchange(loadKerberos(), server, this.principal);
-  }
-}
+/**
+ * Returns the mechanism for a client whose ticket is in the cache or the key table of this machine.
+ *
+ * @param service the first part of the servers' principals
+ * @param host the second part; default: the name in the connect string
+ * @param principal of the client; default: that of the ticket cache
+ */
+export const gssapi =
+  (service: string, host: string | undefined, principal: string | undefined): Mechanism =>
+  (serverHost) =>
+    new GssapiExchange(loadKerberos(), `${service}@${host ?? serverHost}`, principal);
 
 class GssapiExchange extends Exchange {
   readonly mechanism = 'GSSAPI';

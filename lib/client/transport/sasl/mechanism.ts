@@ -2,16 +2,13 @@ import { ErrorCode } from '../../../protocol/codes.js';
 import { ConnectionError, NotAuthorizedError } from '../../errors.js';
 import type { Reply } from '../transport.js';
 
-/** A SASL mechanism with the credentials of a client. */
-export interface Mechanism {
-  /**
-   * Begins the authentication of one connection.
-   *
-   * @param host of the server, as in the connect string
-   * @throws BadOptionError if the mechanism cannot be used on this machine
-   */
-  begin(host: string): Exchange;
-}
+/**
+ * A SASL mechanism with the credentials of a client: begins the authentication of one connection.
+ *
+ * @param host of the server, as in the connect string
+ * @throws BadOptionError if the mechanism cannot be used on this machine
+ */
+export type Mechanism = (host: string) => Exchange;
 
 /** An authentication that failed. The message says why, and what the caller can do. */
 export class SaslError extends Error {

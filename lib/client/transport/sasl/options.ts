@@ -56,55 +56,34 @@ export function checkSasl(sasl: unknown): LoadMechanism {
   }
   const { mechanism } = sasl;
   if (mechanism === 'DIGEST-MD5') {
-    const given = checkOptions(sasl, uncheckedRules('mechanism', 'user', 'password'), 'sasl');
-    const user = checkSecret(given.user, 'sasl.user');
-    const password = checkSecret(given.password, 'sasl.password');
-    return async () => {
-      const { DigestMd5 } = await import('./digest-md5.js');
-      return new DigestMd5(user, password);
-    };
+    checkOptions(sasl, uncheckedRules('mechanism', 'user', 'password'), 'sasl');
+    const user = checkField(sasl, 'user', NON_EMPTY, 'a non-empty string without NUL');
+    const password = checkField(sasl, 'password', NON_EMPTY, 'a non-empty string without NUL');
+    return async () => (await import('./digest-md5.js')).digestMd5(user, password);
   }
   if (mechanism === 'GSSAPI') {
-    const given = checkOptions(
-      sasl,
-      uncheckedRules('mechanism', 'service', 'host', 'principal'),
-      'sasl',
-    );
-    const service = checkName(
-      given.service === undefined ? 'zookeeper' : given.service,
-      'sasl.service',
-      'zookeeper',
-    );
-    const host =
-      given.host === undefined ? undefined : checkName(given.host, 'sasl.host', 'zk.example.com');
-    const principal = given.principal === undefined ? undefined : checkPrincipal(given.principal);
-    return async () => {
-      const { Gssapi } = await import('./gssapi.js');
-      return new Gssapi(service, host, principal);
-    };
+    checkOptions(sasl, uncheckedRules('mechanism', 'service', 'host', 'principal'), 'sasl');
+    const check = (field: string, pattern: RegExp, expected: string) =>
+      sasl[field] === undefined ? undefined : checkField(sasl, field, pattern, expected);
+    const service =
+      check('service', NAME, "a name without '/' and '@', such as 'zookeeper'") ?? 'zookeeper';
+    const host = check('host', NAME, "a name without '/' and '@', such as 'zk.example.com'");
+    const principal = check('principal', NON_EMPTY, "a principal such as 'shop@EXAMPLE.COM'");
+    return async () => (await import('./gssapi.js')).gssapi(service, host, principal);
   }
   throw new BadOptionError('sasl.mechanism', withheld(mechanism), "'DIGEST-MD5' or 'GSSAPI'");
 }
 
-function checkSecret(value: unknown, option: string): string {
-  if (typeof value === 'string' && value !== '' && !value.includes('\0')) return value;
-  throw new BadOptionError(option, withheld(value), 'a non-empty string without NUL');
-}
+const NON_EMPTY = /^[^\0]+$/;
+const NAME = /^[^/@\s\0]+$/;
 
-function checkName(value: unknown, option: string, example: string): string {
-  if (typeof value === 'string' && /^[^/@\s\0]+$/.test(value)) return value;
-  throw new BadOptionError(
-    option,
-    withheld(value),
-    `a name without '/' and '@', such as '${example}'`,
-  );
-}
-
-function checkPrincipal(value: unknown): string {
-  if (typeof value === 'string' && /^[^\0]+$/.test(value)) return value;
-  throw new BadOptionError(
-    'sasl.principal',
-    withheld(value),
-    "a principal such as 'shop@EXAMPLE.COM'",
-  );
+function checkField(
+  sasl: Record<string, unknown>,
+  field: string,
+  pattern: RegExp,
+  expected: string,
+): string {
+  const value = sasl[field];
+  if (typeof value === 'string' && pattern.test(value)) return value;
+  throw new BadOptionError(`sasl.${field}`, withheld(value), expected);
 }

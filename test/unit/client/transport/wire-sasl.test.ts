@@ -5,7 +5,7 @@ import {
   SessionExpiredError,
 } from '../../../../lib/client/index.js';
 import {
-  DigestMd5,
+  digestMd5,
   parseDirectives,
   respond,
 } from '../../../../lib/client/transport/sasl/digest-md5.js';
@@ -19,7 +19,7 @@ const CHALLENGE = Buffer.from('realm="zk-sasl-md5",nonce="n",charset=utf-8,algor
 
 /** Attaches a session, authenticated by DIGEST-MD5, to a server that behaves as `script` says. */
 const attach = (script: Script, options?: Partial<ConnectRequest>) =>
-  attachWith(script, options, new DigestMd5(USER.user, USER.password));
+  attachWith(script, options, digestMd5(USER.user, USER.password));
 
 /** Replies to a token as a server does that knows the password. */
 function authenticate(peer: Peer, { xid, from }: Asked): void {

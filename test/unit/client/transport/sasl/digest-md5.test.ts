@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
-  DigestMd5,
+  digestMd5,
   parseDirectives,
   respond,
 } from '../../../../../lib/client/transport/sasl/digest-md5.js';
@@ -146,7 +146,7 @@ describe('the parser of directives', () => {
 describe('an exchange', () => {
   /** Answers the first two tokens, and returns the exchange and the response. */
   function started() {
-    const exchange = new DigestMd5('shop', 'secret').begin();
+    const exchange = digestMd5('shop', 'secret')('zk1');
     expect(exchange.answer(Buffer.alloc(0))).toEqual(Buffer.alloc(0));
     const response = exchange.answer(challengeWith('realm="r"')) as Buffer;
     return { exchange, cnonce: parseDirectives(response).get('cnonce')![0]! };
