@@ -12,6 +12,14 @@ export class Listeners<T> {
   /** Values being emitted: the first one now, the others after it. */
   readonly #emitting: T[] = [];
 
+  get size(): number {
+    return this.#listeners.size;
+  }
+
+  clear(): void {
+    this.#listeners.clear();
+  }
+
   /** Returns a function that removes the listener. */
   add(listener: (value: T) => void): () => void {
     checkValue('listener', listener, FUNCTION);

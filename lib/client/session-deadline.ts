@@ -93,7 +93,7 @@ export class SessionDeadline {
 
   /** Milliseconds until the deadline; 0 or less: the session is lost. Infinity before the first connection. */
   get left(): number {
-    return this.#limit - this.age;
+    return this.#limit - elapsed(this.#latest, this.#bootOffset);
   }
 }
 

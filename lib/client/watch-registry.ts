@@ -16,8 +16,8 @@ const KINDS: Readonly<Record<NodeEvent, readonly WatchKind[]>> = {
 /** A persistent watch of the server. */
 interface ServerWatch {
   readonly recursive: boolean;
-  /** The PersistentWatch objects that it notifies. */
-  readonly listeners: Set<Listeners<WatchNotification>>;
+  /** The listeners of its PersistentWatch objects. */
+  readonly listeners: Listeners<WatchNotification>;
   /** The number of pending requests that set it. */
   requests: number;
   /** Whether the server has set it. */
@@ -28,9 +28,9 @@ interface ServerWatch {
  * The watches of one session. The server has at most one watch per path and kind, and fires it once; the
  * registry has all Watch objects that wait for it.
  *
- * A server before 3.9 replaces a persistent watch by a one-time watch of the same path, and removes both together. So a
- * one-time watch that a persistent one covers is not set on the server, and a persistent watch stays there until no
- * one-time watch of its path needs it.
+ * A server before 3.9 replaces a persistent watch by a one-time watch of the same path, and removes both together.
+ * Therefore the client sends no one-time watch for a path whose persistent watch gets the same events. The persistent
+ * watch then stays on the server until neither kind has a listener.
  */
 export class WatchRegistry {
   /** The number of pending requests that set a one-time watch, by kind and path. */
@@ -111,7 +111,7 @@ export class WatchRegistry {
   } {
     const serverWatch = this.#persistent.get(path) ?? {
       recursive,
-      listeners: new Set(),
+      listeners: new Listeners(),
       requests: 0,
       isSet: false,
     };
@@ -126,12 +126,11 @@ export class WatchRegistry {
         serverWatch.isSet = true;
         // A recursive watch does not report changes of the children, and has replaced the one-time watch that does.
         if (recursive) this.#fireOnce('children', path, 'session');
-        const listeners = new Listeners<WatchNotification>();
-        listeners.add(listener);
-        serverWatch.listeners.add(listeners);
+        const removeListener = serverWatch.listeners.add(listener);
         return {
           remove: () => {
-            if (serverWatch.listeners.delete(listeners)) this.#removePersistent(path);
+            removeListener();
+            this.#removePersistent(path);
           },
         };
       },
@@ -146,11 +145,13 @@ export class WatchRegistry {
     for (const kind of KINDS[event]) this.#fireOnce(kind, path, event);
     if (this.#persistent.size === 0) return;
     const own = this.#persistent.get(path);
-    if (own && !(own.recursive && event === 'child')) notify(own, event, path);
+    if (own && !(own.recursive && event === 'child')) own.listeners.emit({ event, path });
     if (event !== 'child') {
       // A walk from parent to parent would take quadratic time if a server sends a long path without a slash.
       for (const [above, serverWatch] of this.#persistent) {
-        if (serverWatch.recursive && isBelow(path, above)) notify(serverWatch, event, path);
+        if (serverWatch.recursive && isBelow(path, above)) {
+          serverWatch.listeners.emit({ event, path });
+        }
       }
     }
     this.#removePersistent(path);
@@ -165,9 +166,9 @@ export class WatchRegistry {
     }
     const persistent = [...this.#persistent];
     this.#persistent.clear();
-    for (const [path, each] of persistent) {
-      notify(each, 'session', path);
-      each.listeners.clear();
+    for (const [path, { listeners }] of persistent) {
+      listeners.emit({ event: 'session', path });
+      listeners.clear();
     }
   }
 
@@ -204,9 +205,4 @@ export class WatchRegistry {
 
 function isBelow(path: string, above: string): boolean {
   return path !== above && path.startsWith(above === '/' ? above : `${above}/`);
-}
-
-function notify({ listeners }: ServerWatch, event: WatchEvent, path: string): void {
-  // A listener may remove others, which must not be called any more.
-  for (const each of [...listeners]) if (listeners.has(each)) each.emit({ event, path });
 }

@@ -1,4 +1,3 @@
-export * from './codec.js';
 export * from './codes.js';
 export { FrameSplitter, MAX_FRAME_LENGTH, ProtocolError, Reader, Writer } from './jute.js';
 export * from './records.js';
