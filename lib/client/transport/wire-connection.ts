@@ -133,27 +133,25 @@ export class WireConnection implements Transport {
     sessionTimeout: number,
     { id, password, lastZxid = 0 }: Credentials = NEW_SESSION,
   ): void {
-    const to = this.#writer;
-    const frame = to.beginFrame();
-    to.int(0); // the version of the protocol
-    to.long(lastZxid);
-    to.int(sessionTimeout);
-    to.bigint(BigInt.asIntN(64, BigInt(`0x${id}`)));
-    to.bytes(Buffer.from(password, 'hex'));
-    to.bool(false); // a read-only server is not enough
-    to.endFrame(frame);
+    this.#writer.frame((to) => {
+      to.int(0); // the version of the protocol
+      to.long(lastZxid);
+      to.int(sessionTimeout);
+      to.bigint(BigInt.asIntN(64, BigInt(`0x${id}`)));
+      to.bytes(Buffer.from(password, 'hex'));
+      to.bool(false); // a read-only server is not enough
+    });
     this.#flushSoon();
   }
 
   authenticate(userPassword: string): void {
-    const to = this.#writer;
-    const frame = to.beginFrame();
-    to.int(Xid.auth);
-    to.int(OpCode.auth);
-    to.int(0); // unused
-    to.text('digest');
-    to.bytes(Buffer.from(userPassword));
-    to.endFrame(frame);
+    this.#writer.frame((to) => {
+      to.int(Xid.auth);
+      to.int(OpCode.auth);
+      to.int(0); // unused
+      to.text('digest');
+      to.bytes(Buffer.from(userPassword));
+    });
     this.#flushSoon();
   }
 
@@ -222,10 +220,8 @@ export class WireConnection implements Transport {
   #flush(): void {
     // While the peer does not read, requests are collected; 'drain' sends them.
     if (this.#state === 'over' || this.stream.writableNeedDrain) return;
-    if (!this.#queue.isEmpty) {
-      const latency = Math.floor((this.#roundTrip ?? 0) / ROUND_TRIP_OF_GROUP);
-      for (const frame of this.#queue.take(Math.min(1 + latency, MAX_GROUPS))) this.#send(frame);
-    }
+    const latency = Math.floor((this.#roundTrip ?? 0) / ROUND_TRIP_OF_GROUP);
+    for (const frame of this.#queue.take(Math.min(1 + latency, MAX_GROUPS))) this.#send(frame);
     const bytes = this.#writer.take();
     if (bytes.length > 0) this.stream.write(bytes);
   }
@@ -311,7 +307,7 @@ export class WireConnection implements Transport {
     const outcome = code === ErrorCode.ok && readMulti(group.requests, from);
     this.#pending.delete(pending);
     this.#queue.ended(group);
-    if (!this.#queue.isEmpty) this.#flushSoon();
+    this.#flushSoon();
     if (outcome && 'results' in outcome) {
       group.calls.forEach(({ reply }, i) => reply(ErrorCode.ok, outcome.results[i]));
     } else {

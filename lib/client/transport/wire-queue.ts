@@ -83,10 +83,6 @@ export class RequestQueue {
   readonly #byPath = new Map<string, Group>();
   #groups = 0;
 
-  get isEmpty(): boolean {
-    return this.#waiting.length === 0;
-  }
-
   add(call: Call): void {
     this.#waiting.push(call);
   }
