@@ -7,8 +7,13 @@ import {
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { BadOptionError } from './client/errors.js';
-import { BOOLEAN, type Rules, UNCHECKED, uncheckedRules } from './client/option-rules.js';
-import { checkOptions } from './client/validation.js';
+import {
+  BOOLEAN,
+  checkOptions,
+  type Rules,
+  UNCHECKED,
+  uncheckedRules,
+} from './client/validation.js';
 import { CoordinationExplorer } from './decorators/coordination.explorer.js';
 import {
   connectionName,

@@ -4,13 +4,14 @@ import type { ZkClientOptions } from './client/index.js';
 import { CLIENT_RULES } from './client/options.js';
 import {
   BOOLEAN,
+  checkOptions,
   FUNCTION,
   milliseconds,
   rule,
   type Rules,
   uncheckedRules,
-} from './client/option-rules.js';
-import { checkOptions, withheld } from './client/validation.js';
+  withheld,
+} from './client/validation.js';
 import type { ErrorMapping } from './decorators/zk-exception.filter.js';
 import type { EmbeddedZooKeeperOptions } from './embedded/index.js';
 import {

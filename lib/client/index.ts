@@ -21,18 +21,6 @@ export {
 export { resolveHost } from './hosts.js';
 export { callListener, captureContext, detached, Listeners, warn } from './listeners.js';
 export {
-  ABORT_SIGNAL,
-  BOOLEAN,
-  FUNCTION,
-  milliseconds,
-  oneOf,
-  rule,
-  type Rules,
-  UNCHECKED,
-  uncheckedRules,
-  wholeNumber,
-} from './option-rules.js';
-export {
   type ConnectionPolicy,
   type NormalizedOptions,
   normalizeOptions,
@@ -70,6 +58,8 @@ export type {
   WatchNotification,
 } from './types.js';
 export {
+  ABORT_SIGNAL,
+  BOOLEAN,
   checkBelowRoot,
   checkCreateOptions,
   checkData,
@@ -79,8 +69,16 @@ export {
   checkRecord,
   checkRequest,
   checkValue,
+  FUNCTION,
   isRecord,
   MAX_REQUEST,
+  milliseconds,
+  oneOf,
   parentOf,
+  rule,
+  type Rules,
+  UNCHECKED,
+  uncheckedRules,
+  wholeNumber,
 } from './validation.js';
 export { type ConnectionMessage, type DeleteRefusedMessage, ZkClient } from './zk-client.js';

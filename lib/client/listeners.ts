@@ -1,7 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import { textOf } from './errors.js';
-import { FUNCTION } from './option-rules.js';
-import { checkValue } from './validation.js';
+import { checkValue, FUNCTION } from './validation.js';
 
 /**
  * A set of listeners. Each is called in the asynchronous context in which it was added. If one throws or

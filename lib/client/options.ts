@@ -4,14 +4,18 @@ import { checkSessionFile } from './session-file.js';
 import { checkSasl, type SaslOptions } from './transport/sasl/options.js';
 import { checkTls, type TlsOptions } from './transport/tls.js';
 import type { Acl, Auth } from './types.js';
-import { BOOLEAN, milliseconds, oneOf, type Rules, uncheckedRules } from './option-rules.js';
 import {
+  BOOLEAN,
   checkAcl,
   checkAuth,
   checkMilliseconds,
   checkOptions,
   checkPath,
   isRecord,
+  milliseconds,
+  oneOf,
+  type Rules,
+  uncheckedRules,
 } from './validation.js';
 
 /**

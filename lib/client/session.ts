@@ -10,7 +10,6 @@ import {
   type ShuttingDownError,
 } from './errors.js';
 import { Listeners } from './listeners.js';
-import { BOOLEAN, uncheckedRules } from './option-rules.js';
 import type { NormalizedOptions } from './options.js';
 import {
   attachmentError,
@@ -49,6 +48,7 @@ import type {
   WatchNotification,
 } from './types.js';
 import {
+  BOOLEAN,
   checkAcl,
   checkCreateOptions,
   checkData,
@@ -57,6 +57,7 @@ import {
   checkOptions,
   checkRequest,
   checkVersion,
+  uncheckedRules,
 } from './validation.js';
 import { WatchRegistry } from './watch-registry.js';
 

@@ -9,9 +9,9 @@ import {
   checkVersion,
   isRecord,
   MAX_REQUEST,
+  uncheckedRules,
   withChroot,
 } from './validation.js';
-import { uncheckedRules } from './option-rules.js';
 
 /**
  * One operation of a transaction: the path and the options of the method of the same name. `check` fails the transaction

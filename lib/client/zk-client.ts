@@ -25,8 +25,7 @@ import type {
   Watch,
   WatchNotification,
 } from './types.js';
-import { ABORT_SIGNAL, BOOLEAN } from './option-rules.js';
-import { checkOptions, checkRequest, parentOf } from './validation.js';
+import { ABORT_SIGNAL, BOOLEAN, checkOptions, checkRequest, parentOf } from './validation.js';
 
 /**
  * A message on the channel `nestjs-zookeeper:connection`: the state of a client of this process has changed.

@@ -1,6 +1,5 @@
 import 'reflect-metadata';
-import { type Rules, UNCHECKED } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { checkOptions, type Rules, UNCHECKED } from '../client/validation.js';
 import type { Term } from '../recipes/index.js';
 import { checkKey } from '../services/keys.js';
 import { connectionName, getLeaderServiceToken } from '../services/tokens.js';

@@ -1,6 +1,5 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
-import { rule, type Rules, UNCHECKED } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { checkOptions, rule, type Rules, UNCHECKED } from '../client/validation.js';
 import { type LeaderParticipant, NotLeaderError } from '../recipes/index.js';
 import { checkKey, type LockKeys } from '../services/keys.js';
 import type { LeaderService, TermGuard } from '../services/leader.service.js';

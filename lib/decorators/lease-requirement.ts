@@ -1,7 +1,6 @@
 import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import { BadOptionError } from '../client/errors.js';
-import { rule, type Rules } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { checkOptions, rule, type Rules } from '../client/validation.js';
 import type { Entry } from '../recipes/index.js';
 import { checkKey, checkKeys, type LockKeys } from '../services/keys.js';
 import { isContention, type OptionNaming } from '../services/lease-service.js';

@@ -2,7 +2,7 @@ import type { ExecutionContext, InjectionToken } from '@nestjs/common';
 import 'reflect-metadata';
 import { EMPTY, isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
-import { type Rules, uncheckedRules } from '../client/option-rules.js';
+import { type Rules, uncheckedRules } from '../client/validation.js';
 import type { LockKeys } from '../services/keys.js';
 import { connectionName } from '../services/tokens.js';
 

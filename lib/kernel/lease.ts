@@ -3,13 +3,13 @@ import type { TransactionOperation, TransactionResults } from '../client/index.j
 import { MAX_TIMER } from '../client/sleep.js';
 import {
   ABORT_SIGNAL,
+  checkOptions,
   milliseconds,
   oneOf,
   rule,
   type Rules,
   UNCHECKED,
-} from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+} from '../client/validation.js';
 import type { HolderDetails } from './types.js';
 
 /**

@@ -1,8 +1,7 @@
 import { hostname } from 'node:os';
 import { BadOptionError, isCode } from '../client/errors.js';
 import { NodeError, type Session, type Stat } from '../client/index.js';
-import { uncheckedRules } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { checkOptions, uncheckedRules } from '../client/validation.js';
 import type { HolderDetails } from './types.js';
 
 /*

@@ -1,7 +1,6 @@
 import { type MeterProvider, metrics, trace, type TracerProvider } from '@opentelemetry/api';
 import { BadOptionError } from '../client/errors.js';
-import { BOOLEAN, uncheckedRules } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { BOOLEAN, checkOptions, uncheckedRules } from '../client/validation.js';
 import { measure } from './metrics.js';
 import { traceLocks } from './spans.js';
 

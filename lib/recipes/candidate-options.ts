@@ -1,10 +1,4 @@
-import {
-  FUNCTION,
-  NON_EMPTY_STRING,
-  rule,
-  type Rules,
-  wholeNumber,
-} from '../client/option-rules.js';
+import { FUNCTION, NON_EMPTY_STRING, rule, type Rules, wholeNumber } from '../client/validation.js';
 
 /**
  * The options of a candidate of an election.

@@ -1,7 +1,6 @@
 import type { ZkClient } from '../client/index.js';
 import { MAX_TIMER, sleep as pause } from '../client/sleep.js';
-import { oneOf, type Rules } from '../client/option-rules.js';
-import { checkOptions, checkValue } from '../client/validation.js';
+import { checkOptions, checkValue, oneOf, type Rules } from '../client/validation.js';
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
 import { LockTimeoutError } from '../kernel/errors.js';

@@ -1,8 +1,7 @@
 import { CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { BOOLEAN, type Rules } from '../client/option-rules.js';
 import { isAbortBy } from '../client/sleep.js';
-import { checkFunction, checkOptions } from '../client/validation.js';
+import { BOOLEAN, checkFunction, checkOptions, type Rules } from '../client/validation.js';
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
 import { currentTerm, runLeading } from '../kernel/call-chain.js';

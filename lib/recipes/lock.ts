@@ -1,6 +1,12 @@
 import type { ZkClient } from '../client/index.js';
-import { BOOLEAN, type Rules, STRING } from '../client/option-rules.js';
-import { checkBelowRoot, checkFunction, checkOptions } from '../client/validation.js';
+import {
+  BOOLEAN,
+  checkBelowRoot,
+  checkFunction,
+  checkOptions,
+  type Rules,
+  STRING,
+} from '../client/validation.js';
 import { publishReentry, publishWait } from '../kernel/diagnostics.js';
 import { LockBusyError, LockTimeoutError, SelfDeadlockError } from '../kernel/errors.js';
 import { runHolding } from '../kernel/call-chain.js';

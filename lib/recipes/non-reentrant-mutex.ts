@@ -1,6 +1,5 @@
 import type { ZkClient } from '../client/index.js';
-import { STRING } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { checkOptions, STRING } from '../client/validation.js';
 import { grantInChain } from '../kernel/call-chain.js';
 import type { Grant } from '../kernel/grant.js';
 import type { LockConstructorOptions } from './lock.js';

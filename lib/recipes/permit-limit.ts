@@ -1,7 +1,6 @@
 import { BadOptionError, foreignText, isCode } from '../client/errors.js';
 import type { Watch, ZkClient } from '../client/index.js';
-import { wholeNumber } from '../client/option-rules.js';
-import { checkValue } from '../client/validation.js';
+import { checkValue, wholeNumber } from '../client/validation.js';
 import { SharedCount } from './shared-count.js';
 
 /**

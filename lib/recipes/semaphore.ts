@@ -1,6 +1,5 @@
 import type { ZkClient } from '../client/index.js';
-import { type Rules, UNCHECKED, wholeNumber } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { checkOptions, type Rules, UNCHECKED, wholeNumber } from '../client/validation.js';
 import { publishWait } from '../kernel/diagnostics.js';
 import type { Grant } from '../kernel/grant.js';
 import { holderData } from '../kernel/node-data.js';

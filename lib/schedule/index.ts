@@ -1,7 +1,6 @@
 import { applyDecorators } from '@nestjs/common';
 import { Cron, type CronOptions } from '@nestjs/schedule';
-import { uncheckedRules } from '../client/option-rules.js';
-import { checkRecord } from '../client/validation.js';
+import { checkRecord, uncheckedRules } from '../client/validation.js';
 import { checkArguments, decorateMethod } from '../decorators/decorate-method.js';
 import type { LockableMethod, MethodDecoratorFor } from '../decorators/decorator-types.js';
 import {

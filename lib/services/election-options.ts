@@ -1,6 +1,5 @@
 import { BadOptionError } from '../client/errors.js';
-import { BELOW_ROOT, type Rules, UNCHECKED } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { BELOW_ROOT, checkOptions, type Rules, UNCHECKED } from '../client/validation.js';
 import type { CandidateOptions } from '../recipes/candidate-options.js';
 import { type LeaderSelectorOptions, SELECTOR_RULES } from '../recipes/leader-selector.js';
 import { checkKey } from './keys.js';

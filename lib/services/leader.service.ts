@@ -3,8 +3,7 @@ import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
 import { sleep } from '../client/sleep.js';
-import { BELOW_ROOT } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { BELOW_ROOT, checkOptions } from '../client/validation.js';
 import {
   LeaderLatch,
   type LeaderParticipant,

@@ -4,8 +4,7 @@ import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { captureContext } from '../client/listeners.js';
-import { BELOW_ROOT, FUNCTION, type Rules } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { BELOW_ROOT, checkOptions, FUNCTION, type Rules } from '../client/validation.js';
 import {
   type AcquireOptions,
   type Entry,

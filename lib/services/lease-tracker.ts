@@ -1,6 +1,5 @@
 import { quotedKey, ShuttingDownError } from '../client/errors.js';
-import { ABORT_SIGNAL } from '../client/option-rules.js';
-import { checkValue } from '../client/validation.js';
+import { ABORT_SIGNAL, checkValue } from '../client/validation.js';
 import type { Entry, Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../client/fifo-set.js';
 import { grantOf } from '../kernel/grant.js';

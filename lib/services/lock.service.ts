@@ -1,6 +1,12 @@
 import { BadOptionError } from '../client/errors.js';
-import { BELOW_ROOT, BOOLEAN, oneOf, type Rules } from '../client/option-rules.js';
-import { checkFunction, checkOptions } from '../client/validation.js';
+import {
+  BELOW_ROOT,
+  BOOLEAN,
+  checkFunction,
+  checkOptions,
+  oneOf,
+  type Rules,
+} from '../client/validation.js';
 import { grantInChain } from '../kernel/call-chain.js';
 import {
   type Entry,

@@ -1,6 +1,13 @@
 import { BadOptionError } from '../client/errors.js';
-import { BELOW_ROOT, rule, type Rules, wholeNumber } from '../client/option-rules.js';
-import { checkFunction, checkOptions, checkValue } from '../client/validation.js';
+import {
+  BELOW_ROOT,
+  checkFunction,
+  checkOptions,
+  checkValue,
+  rule,
+  type Rules,
+  wholeNumber,
+} from '../client/validation.js';
 import {
   type Entry,
   type Lease,

@@ -3,8 +3,7 @@ import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import type { ZkClient } from '../client/index.js';
 import { warn } from '../client/listeners.js';
-import { FUNCTION, UNCHECKED } from '../client/option-rules.js';
-import { checkOptions } from '../client/validation.js';
+import { checkOptions, FUNCTION, UNCHECKED } from '../client/validation.js';
 import { getZkClientToken } from '../services/tokens.js';
 
 /**

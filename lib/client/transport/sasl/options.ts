@@ -1,7 +1,6 @@
 import { BadOptionError } from '../../errors.js';
 import type { Mechanism } from './mechanism.js';
-import { checkOptions, isRecord, withheld } from '../../validation.js';
-import { uncheckedRules } from '../../option-rules.js';
+import { checkOptions, isRecord, uncheckedRules, withheld } from '../../validation.js';
 
 /**
  * How a client authenticates with SASL: by a password, or by a Kerberos ticket.
