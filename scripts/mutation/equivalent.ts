@@ -64,11 +64,11 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'A transport refuses a request only after its end, and then its session has no transport.',
   },
   {
-    file: 'lib/client/transport/request-queue.ts',
-    code: 'if ((type === OpCode.create || type === OpCode.delete) && ++count === 2) return true;',
+    file: 'lib/client/transport/wire-queue.ts',
+    code: 'for (const { request } of waiting) if (isGroupable(request) && ++count === 2) return true;',
     operator: 'dropped operand',
-    before: '(type === OpCode.create || type === OpCode.delete) && ++count === 2',
-    after: '((type === OpCode.create || type === OpCode.delete))',
+    before: 'isGroupable(request) && ++count === 2',
+    after: '(isGroupable(request))',
     why: 'A group of one request is sent as that request, in its place. Only the search for a group costs time.',
   },
   {
@@ -80,7 +80,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
     why: 'The client refuses a create with so many bytes of data too, because its path adds some.',
   },
   {
-    file: 'lib/client/transport/wire-group.ts',
+    file: 'lib/client/transport/wire-queue.ts',
     code: 'if (length > 0 && (length === MAX_REQUESTS || this.#bytes + bytes > MAX_BYTES)) return false;',
     operator: 'other comparison',
     before: '>',

@@ -6,8 +6,8 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 import { SessionExpiredError } from '../../../lib/client/errors.js';
 import { HostProvider } from '../../../lib/client/hosts.js';
 import { Listeners } from '../../../lib/client/listeners.js';
-import { LiveSession } from '../../../lib/client/live-session.js';
 import { normalizeOptions } from '../../../lib/client/options.js';
+import { Session } from '../../../lib/client/session.js';
 import {
   instant,
   isAnswer,
@@ -92,10 +92,10 @@ test('a session has timers only until it ends', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const observer = { attached() {}, detached() {}, ended() {}, deleteRefused() {} };
-  const session = new LiveSession(normalizeOptions({ connectString: 'zk1' }), observer);
+  const session = new Session(normalizeOptions({ connectString: 'zk1' }), observer);
   const transport: Partial<Transport> = {
     timeout: 1000,
-    sync: (_path, reply) => (reply(0, undefined), true),
+    request: (_request, reply) => (reply(0, undefined as never), true),
     destroy() {},
   };
   const connection = { transport: transport as Transport, startedAt: instant() };
