@@ -158,8 +158,11 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
   ],
 };
 
-/** The classes that the classes above create themselves, and one that creates no znode. */
-const OTHERS = ['Candidate', 'Lock', 'ReadLock', 'WriteLock', 'ZkCache'];
+/** The classes that the classes above create themselves, one that creates no znode, and those that make recipes. */
+const OTHERS = [
+  ...['Candidate', 'Lock', 'ReadLock', 'WriteLock', 'ZkCache'],
+  ...['CoordinationModule', 'CoordinationService', 'PartitionService'],
+];
 
 const held = (lock: { withLock(fn: () => void): Promise<void> }) => lock.withLock(() => undefined);
 
