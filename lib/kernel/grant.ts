@@ -1,15 +1,21 @@
-import type { TransactionOperation, TransactionResults } from '../client/index.js';
+import {
+  ConnectionError,
+  NodeError,
+  type TransactionOperation,
+  type TransactionResults,
+  type ZkClient,
+} from '../client/index.js';
 import { MAX_TIMER } from '../client/sleep.js';
-import { LeaseLostError, type LockRevokedError } from './errors.js';
+import { IllegalStateError, LeaseLostError, type LockRevokedError } from './errors.js';
 import { type AcquireOptions, type Lease, LeaseBase } from './lease.js';
 import type { GrantKind, Recipe } from './types.js';
-import { type TransactionSource, transactionOfLease } from './lease-transaction.js';
 import type { QueuePosition } from './queue.js';
 
 type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
 
 /** The znodes that a grant depends on: an Ownership. */
-interface GrantSource extends TransactionSource {
+interface GrantSource {
+  readonly client: ZkClient;
   readonly recipe: Recipe;
   readonly path: string;
   readonly position: QueuePosition;
@@ -17,10 +23,24 @@ interface GrantSource extends TransactionSource {
   readonly trusted: boolean;
   /** Takes a grant back. Resolves when other processes can be granted the lock. */
   returned(grant: Grant): Promise<void>;
+  /** Disables handover: the znodes are deleted with the last grant. */
+  endAfterGrants(): void;
   /** Sends the deletion of the znodes. */
   end(): Promise<void>;
+  /** Ends all grants, because a znode is gone. */
+  lose(cause: Error): void;
   /** Starts the watches on the znodes now instead of 50 ms after the grant. */
   watchNodes(): void;
+  /**
+   * Carries out a transaction if the znodes `guards` exist. The NodeError of one that does not has a negative index.
+   *
+   * @param assertHeld called before each attempt; the transaction fails with what it throws
+   */
+  transaction<const T extends readonly TransactionOperation[]>(
+    guards: readonly string[],
+    operations: T,
+    assertHeld: () => void,
+  ): Promise<TransactionResults<T>>;
 }
 
 /** A shared resolved promise. Callers compare by identity to skip an `await`, which makes handovers 8 % faster. */
@@ -36,10 +56,13 @@ export class Grant {
   private state: 'held' | 'released' | 'lost' = 'held';
   private leases = 0;
   /** The number of its transactions without a reply. */
-  private transactions = 0;
-  private reason: LeaseLostError | undefined;
-  private loss: LazySignal | undefined;
-  private revocationRequest: LazySignal | undefined;
+  transactions = 0;
+  /** Why it was lost. */
+  lost: LeaseLostError | undefined;
+  /** Made when somebody first reads {@link signal}. */
+  private loss: AbortController | undefined;
+  /** Made by the first request for revocation, or when somebody first reads {@link revocation}. */
+  private revocationRequest: AbortController | undefined;
   private returned: Promise<void> | undefined;
   private keepUntil = 0;
   private keepTimer: NodeJS.Timeout | undefined;
@@ -65,19 +88,17 @@ export class Grant {
     return this.state === 'released' || (this.state === 'lost' && this.leases === 0);
   }
 
-  get lost(): LeaseLostError | undefined {
-    return this.reason;
-  }
-
   get signal(): AbortSignal {
     // After a pause this notices a loss, and aborts the signal before the caller sees it.
     void this.held;
-    return (this.loss ??= new LazySignal(this.reason)).signal;
+    this.loss ??= new AbortController();
+    this.notifyLoss();
+    return this.loss.signal;
   }
 
   get revocation(): AbortSignal {
     this.ownership.watchNodes();
-    return (this.revocationRequest ??= new LazySignal()).signal;
+    return (this.revocationRequest ??= new AbortController()).signal;
   }
 
   /** Sets how long the right lasts at least and at most, from now on. */
@@ -119,16 +140,8 @@ export class Grant {
     return this.returned ?? this.ownership.end();
   }
 
-  beginTransaction(): void {
-    this.transactions++;
-  }
-
-  endTransaction(): void {
-    this.transactions--;
-  }
-
   revoke(reason: LockRevokedError): void {
-    if (this.state === 'held') (this.revocationRequest ??= new LazySignal()).abort(reason);
+    if (this.state === 'held') (this.revocationRequest ??= new AbortController()).abort(reason);
   }
 
   /** Ends the right. After a loss, {@link notifyLoss} aborts its signal. */
@@ -138,12 +151,12 @@ export class Grant {
     if (this.state !== 'held') return;
     if (this.transactions > 0) this.ownership.endAfterGrants();
     this.state = state;
-    this.reason = reason;
+    this.lost = reason;
     this.onEnd?.(reason);
   }
 
   notifyLoss(): void {
-    if (this.reason) this.loss?.abort(this.reason);
+    if (this.lost) this.loss?.abort(this.lost);
   }
 
   /** Aborts the signal of a released right, because work of its holder may continue. Nothing counts or logs it as a loss. */
@@ -151,7 +164,7 @@ export class Grant {
     if (this.state !== 'released') return;
     const reason =
       'nobody is subscribed to its Observable any more, for example because the client disconnected';
-    (this.loss ??= new LazySignal()).abort(this.lossBy(reason));
+    (this.loss ??= new AbortController()).abort(this.lossBy(reason));
   }
 
   private lossBy(reason: string): LeaseLostError {
@@ -163,24 +176,6 @@ export class Grant {
 /** Returns the grant behind a lease of this library. */
 export function grantOf(lease: Lease): Grant | undefined {
   return lease instanceof GrantLease ? lease.grant : undefined;
-}
-
-/** An AbortSignal that is made when somebody first reads it. */
-class LazySignal {
-  private controller: AbortController | undefined;
-
-  constructor(private reason?: Error) {}
-
-  get signal(): AbortSignal {
-    this.controller ??= new AbortController();
-    if (this.reason) this.controller.abort(this.reason);
-    return this.controller.signal;
-  }
-
-  abort(reason: Error): void {
-    this.reason = reason;
-    this.controller?.abort(reason);
-  }
 }
 
 /** A lease on a grant. The grant is released with the last of its leases. */
@@ -223,4 +218,58 @@ export class GrantLease extends LeaseBase {
   protected override giveBack(): Promise<void> {
     return this.grant.returnLease();
   }
+}
+
+/*
+ * A transaction that succeeds only while a lease is held: it begins with a check that each znode of the lease exists.
+ *
+ * Existence suffices, because nobody creates a znode of the same path again: its name has a unique id, and the session
+ * that created it deletes it once. All other processes are granted the lock after that deletion, so no write that passes
+ * the check comes after the grant of another process. Within the process the next caller may be granted the lock behind
+ * the same znode. So a release deletes the znode, and hands nothing over, if a transaction of the grant may still be
+ * applied: one without a reply, or with a lost one.
+ */
+
+/**
+ * @param grants of the lease, of one client
+ * @throws LeaseLostError: the lease is not held, and nothing was changed; what {@link ZkClient.transaction} throws
+ */
+export async function transactionOfLease<const T extends readonly TransactionOperation[]>(
+  lease: Lease,
+  grants: readonly Grant[],
+  operations: T,
+): Promise<TransactionResults<T>> {
+  const [{ ownership: source }] = grants as [Grant];
+  if (grants.some(({ ownership: { client } }) => client !== source.client)) {
+    const message = `the locks of the lease on ${lease.path} are locks of several clients, and a transaction is sent by one`;
+    throw new IllegalStateError(message, { key: lease.key });
+  }
+  const assertHeld = () => {
+    if (!lease.held) throw notHeld(lease);
+  };
+  assertHeld();
+  const nodes = grants.flatMap(({ ownership }) => ownership.position.nodes);
+  for (const grant of grants) grant.transactions++;
+  try {
+    return await source.transaction(nodes, operations, assertHeld);
+  } catch (error) {
+    if (error instanceof NodeError && error.index! < 0) {
+      const deleted = grants.find(({ ownership }) => ownership.position.nodes.includes(error.path));
+      deleted!.ownership.lose(new Error(`a client deleted its znode ${error.path}`));
+      throw notHeld(lease, error);
+    }
+    if (error instanceof ConnectionError && error.maybeApplied) {
+      for (const { ownership } of grants) ownership.endAfterGrants();
+    }
+    throw error;
+  } finally {
+    for (const grant of grants) grant.transactions--;
+  }
+}
+
+function notHeld(lease: Lease, cause?: Error): LeaseLostError {
+  const { key, path, signal } = lease;
+  const reason = signal.reason as Error | undefined;
+  if (reason instanceof LeaseLostError) return reason;
+  return new LeaseLostError(`the lease on ${path} was released`, { key, cause });
 }

@@ -1,13 +1,13 @@
 import { setImmediate } from 'node:timers';
-import type { ZkClient } from '../client/index.js';
+import type { Watch, ZkClient } from '../client/index.js';
+import { ProcessState } from '../client/process-state.js';
 import type { GrantKind, Recipe } from './types.js';
-import { ContenderWatch } from './contender-watch.js';
 import type { FifoSet } from '../client/fifo-set.js';
-import type { Grant } from './grant.js';
-import { HandoverBudget } from './handover-budget.js';
+import { type Grant, RESOLVED } from './grant.js';
 import { NodeData } from './node-data.js';
 import { Ownership } from './ownership.js';
 import type { QueuePosition } from './queue.js';
+import { retryRead } from './session-retry.js';
 import type { Request, Waiter } from './waiter.js';
 
 /*
@@ -30,6 +30,14 @@ import type { Request, Waiter } from './waiter.js';
  * `closed`: no caller is granted the lock by this znode any more. Readers that hold it keep it; the znode is deleted
  * when the last of them has released it.
  */
+type HandoverState = 'held' | 'leaving' | 'deferred' | 'lingering' | 'closed';
+
+/** The budget: the most grants, and the most milliseconds, for which a lock stays in one process while others wait. */
+const MAX_GRANTS = 512;
+const MAX_TIME = 10;
+
+/** Milliseconds for which locks are handed over before the process yields to the event loop, for timers and replies. */
+const MAX_SLICE = 0.5;
 
 /** Milliseconds. Holds that are shorter do not rewrite the holder details in the znode. */
 const DESCRIBE_AFTER = 50;
@@ -47,12 +55,23 @@ export interface HandoverSpec {
   hasContenders(children: readonly string[]): boolean;
 }
 
-export class Handover extends Ownership {
-  state: 'held' | 'leaving' | 'deferred' | 'lingering' | 'closed' = 'held';
-  /** When the lock was granted to this process. */
-  private readonly since = performance.now();
-  private budget: HandoverBudget | undefined;
-  private contenders: ContenderWatch | undefined;
+/** The callers of a handover: a LocalQueue. */
+interface Callers {
+  readonly waiters: FifoSet<Waiter<Grant>>;
+  /** Called once, when the state is `closed`. */
+  onClosed(): void;
+}
+
+export class Handover {
+  state: HandoverState = 'held';
+  readonly ownership: Ownership;
+  private granted = 0;
+  /** When the budget began, by `performance.now()`, and the number of grants by then. The first one is no handover. */
+  private readonly budget = { since: performance.now(), granted: 1 };
+  /** Whether other processes wait behind the znode. While none does, the lock can stay here for any time. */
+  private contenders: 'unknown' | 'none' | 'present' | undefined;
+  private contenderListing: Promise<void> | undefined;
+  private contenderWatch: Watch | undefined;
   private kind: GrantKind = 'cold';
   /** The request of the last grant. */
   private last: Request;
@@ -73,27 +92,26 @@ export class Handover extends Ownership {
   /** Resolves the release of the last reader, because another one has joined. */
   private onJoin: (() => void) | undefined;
 
-  /**
-   * Grants the lock to the first waiter, and to all waiters if the lock is shared.
-   *
-   * @param request the request for which the znode was created
-   * @param queue a LocalQueue. Its `onClosed` is called once, when the state is `closed`
-   */
+  /** @param request the request for which the znode was created */
   constructor(
     private readonly spec: HandoverSpec,
-    position: QueuePosition,
+    private readonly position: QueuePosition,
     request: Request,
-    private readonly queue: { readonly waiters: FifoSet<Waiter<Grant>>; onClosed(): void },
+    private readonly callers: Callers,
   ) {
-    super(spec.client, spec.recipe, spec.path, position);
     const { data, linger } = request;
+    this.ownership = new Ownership(spec.client, spec.recipe, spec.path, position, this);
     this.last = request;
     this.described = { data: position.written?.data ?? data, linger };
     this.lingerMarked = linger > 0;
     this.node = position.written;
-    const { waiters } = queue;
-    do waiters.first!.resolve(this.grantFor(waiters.first!.request));
-    while (spec.shared && waiters.first);
+  }
+
+  /** Grants the lock to the first waiter, and to all waiters if the lock is shared. */
+  start(): void {
+    const { waiters } = this.callers;
+    do this.grantTo(waiters.first!);
+    while (this.spec.shared && waiters.first);
   }
 
   /** Grants the lock to a caller that has just asked for it, if it need not wait at all. */
@@ -101,122 +119,127 @@ export class Handover extends Ownership {
     const open =
       this.state === 'lingering' ||
       (this.spec.shared && (this.state === 'held' || this.state === 'leaving'));
-    if (!open || this.queue.waiters.size > 0 || this.obstacle()) return undefined;
+    if (!open || this.callers.waiters.size > 0 || this.obstacle()) return undefined;
     return this.grantFor(request);
   }
 
-  /** Grants to as many queued waiters as the state allows. Runs when the lock is free, and after each enqueue. */
-  override advance(): Promise<void> | void {
-    const { spec } = this;
-    const { waiters } = this.queue;
-    if (this.grants.size === 0 && (this.final || this.state === 'closed')) return this.end();
+  /** Grants to as many waiters as the state allows. Called when the lock is free, and after a caller has queued up. */
+  advance(): Promise<void> | void {
+    const { ownership } = this;
+    const { grants } = ownership;
+    if (grants.size === 0 && (ownership.final || this.state === 'closed')) return ownership.end();
     while (this.state !== 'deferred' && this.state !== 'closed') {
-      const busy = this.grants.size > 0;
-      if (busy && !spec.shared) return;
-      const waiter = waiters.first;
+      const waiter = this.callers.waiters.first;
+      if (grants.size > 0 && !(this.spec.shared && waiter)) return;
+      if (!waiter) return this.rest();
       // A small request for permits never overtakes a large one, which would starve.
-      if (waiter && waiter.request.count !== this.position.nodes.length) return this.close();
-      if (!waiter) {
-        if (busy) return;
-        if (spec.shared) return this.leave();
-        return this.last.linger > 0 ? this.linger() : this.end();
-      }
-      const obstacle = this.obstacle();
+      const fits = waiter.request.count === this.position.nodes.length;
+      const obstacle = fits ? this.obstacle() : 'closed';
       if (obstacle === 'closed') return this.close();
       if (obstacle) return this.defer(obstacle);
-      waiter.resolve(this.grantFor(waiter.request));
+      this.grantTo(waiter);
     }
   }
 
-  protected override onEnded(): void {
+  /** Called by the ownership when the deletion of its znode was sent. */
+  onEnded(): void {
     clearTimeout(this.describeTimer);
     clearTimeout(this.lingerTimer);
-    this.contenders?.stop();
-    this.enterClosed();
+    this.contenderWatch?.remove();
+    this.enter('closed');
   }
 
-  private enterClosed(): void {
+  /** The only place that changes the state. */
+  private enter(state: HandoverState): void {
     if (this.state === 'closed') return;
-    this.state = 'closed';
-    this.queue.onClosed();
+    this.state = state;
+    if (state === 'closed') this.callers.onClosed();
   }
 
   /** Returns what stands in the way of the next grant: nothing, something to wait for, or `'closed'`. */
   private obstacle(): Promise<void> | 'closed' | undefined {
-    if (this.final || !this.trusted) return 'closed';
-    if (this.tokensRunLow) this.renewal ??= this.renew();
-    if (this.tokensUsedUp) return this.renewal;
-    const contenders = this.contenderWatch();
-    if (this.spec.shared) {
-      // No reader joins while a writer waits, or the writer would starve.
-      if (contenders.state === 'present') return 'closed';
-      if (contenders.state === 'unknown') return contenders.check();
+    const { ownership } = this;
+    if (ownership.final || !ownership.trusted) return 'closed';
+    if (ownership.tokensRunLow) this.renewal ??= this.renew();
+    if (ownership.tokensUsedUp) return this.renewal;
+    // No reader joins while a writer waits, or the writer would starve.
+    if (this.spec.shared || this.budgetSpent) {
+      const contenders = this.knownContenders();
+      if (contenders === 'present') return 'closed';
+      if (contenders === 'unknown') return this.findContenders();
+      this.budget.since = performance.now();
+      this.budget.granted = this.granted;
     }
-    this.budget ??= new HandoverBudget(this.since);
-    if (this.budget.spent) {
-      if (contenders.state === 'present') return 'closed';
-      if (contenders.state === 'unknown') return contenders.check();
-      this.budget.restart();
-    }
-    return this.budget.untilYielded();
+    return untilYielded();
+  }
+
+  /** Whether the lock must go to another process now, if one waits. */
+  private get budgetSpent(): boolean {
+    const { since, granted } = this.budget;
+    return this.granted - granted >= MAX_GRANTS || performance.now() - since >= MAX_TIME;
   }
 
   private defer(obstacle: Promise<void>): void {
     if (this.state === 'lingering') this.kind = 'lingering';
-    this.state = 'deferred';
+    this.enter('deferred');
     const proceed = () => {
       if (this.state !== 'deferred') return;
-      this.state = 'held';
+      this.enter('held');
       void this.advance();
     };
     obstacle.then(proceed, () => this.close());
+  }
+
+  private grantTo(waiter: Waiter<Grant>): void {
+    waiter.resolve(this.grantFor(waiter.request));
   }
 
   private grantFor(request: Request): Grant {
     const { shared } = this.spec;
     const kind = this.state === 'lingering' ? 'lingering' : this.kind;
     this.kind = shared ? 'shared' : 'handed-over';
-    this.state = 'held';
+    this.enter('held');
     this.onJoin?.();
     this.last = request;
     clearTimeout(this.describeTimer);
-    this.budget?.count();
-    const grant = this.grant(kind, shared, request.data);
-    // From the second grant on it matters whether other processes wait. The state is known when the budget is spent.
-    if (this.granted === 2) void this.contenderWatch().check();
+    const grant = this.ownership.grant(kind, shared, request.data);
+    // From the second grant on it matters whether other processes wait. It is known when the budget is spent.
+    if (++this.granted === 2) void this.findContenders();
     if (!shared && request.data !== this.described.data) this.describe(request);
     return grant;
   }
 
-  /** No reader is left here. */
-  private leave(): Promise<void> | void {
+  /** No grant is left, and no caller waits. */
+  private rest(): Promise<void> | void {
     if (this.state === 'lingering' || this.state === 'leaving') return;
-    this.state = 'leaving';
+    if (!this.spec.shared) return this.linger();
+    this.enter('leaving');
     // Readers that came in one turn of the event loop leave in one turn, and often come again. 64 readers that do so are
     // 58 % faster than with a new znode each time.
     return new Promise((resolve) => {
       this.onJoin = resolve;
-      setImmediate(() => resolve(this.state === 'leaving' ? this.linger() : this.ended));
+      setImmediate(() => resolve(this.state === 'leaving' ? this.linger() : this.ownership.ended));
     });
   }
 
   /** Keeps the znode for the next caller, if the last one asked for that. */
   private linger(): Promise<void> | void {
-    if (this.state === 'lingering') return;
+    const { ownership, lingerMarked } = this;
     const { linger } = this.last;
-    const unmarked = !this.lingerMarked;
-    if (linger === 0 || this.final || !this.trusted || (this.spec.shared && unmarked)) {
-      return this.close();
-    }
-    this.state = 'lingering';
+    const may = linger > 0 && !ownership.final && ownership.trusted;
+    if (!may || (this.spec.shared && !lingerMarked)) return this.close();
+    this.enter('lingering');
     this.lingerUntil = performance.now() + linger;
     if (this.lingerUntil < this.lingerDue) this.startLingerTimer(linger);
-    this.watchNodes();
+    ownership.watchNodes();
     this.yieldToContenders();
-    if (!unmarked) return;
+    if (!lingerMarked) return this.markLinger();
+  }
+
+  /** Other processes must see the linger mark first, or their tries would be refused although the lock is free. */
+  private markLinger(): Promise<void> {
     clearTimeout(this.describeTimer);
     if (this.described.linger === 0) void this.writeDescription(this.last);
-    // Other processes must see the mark first, or their tries would be refused although the lock is free.
     return this.node!.settled().then(() => {
       if (this.state === 'lingering' && !this.lingerMarked) return this.close();
     });
@@ -235,28 +258,49 @@ export class Handover extends Ownership {
   }
 
   private yieldToContenders(): void {
-    const contenders = this.contenderWatch();
-    if (this.state !== 'lingering' || contenders.state === 'none') return;
-    void contenders.check().then(() => {
-      if (this.state === 'lingering' && contenders.state === 'present') void this.close();
+    if (this.state !== 'lingering' || this.knownContenders() === 'none') return;
+    void this.findContenders().then(() => {
+      if (this.state === 'lingering' && this.contenders === 'present') void this.close();
     });
   }
 
-  private contenderWatch(): ContenderWatch {
-    const { client, spec, position } = this;
-    this.contenders ??= new ContenderWatch(client, position.session, {
-      queueParent: spec.queueParent,
-      children: position.children,
-      hasContenders: (children) => spec.hasContenders(children),
-      onArrival: () => this.yieldToContenders(),
-    });
-    return this.contenders;
+  private knownContenders() {
+    const { spec, position } = this;
+    return (this.contenders ??= spec.hasContenders(position.children) ? 'present' : 'unknown');
+  }
+
+  /** Resolves when it is known whether other processes wait. */
+  private findContenders(): Promise<void> {
+    if (this.knownContenders() !== 'unknown') return RESOLVED;
+    return (this.contenderListing ??= this.listContenders());
+  }
+
+  private async listContenders(): Promise<void> {
+    const { ownership, spec } = this;
+    const { session } = this.position;
+    try {
+      const read = () => session.children(spec.queueParent, { watch: true });
+      const { children, watch } = await retryRead(spec.client, session, read);
+      // Cleared here: a contender may arrive before the promise has settled, and then the queue is listed again.
+      this.contenderListing = undefined;
+      this.contenders = ownership.ended || spec.hasContenders(children) ? 'present' : 'none';
+      if (this.contenders === 'present') return watch.remove();
+      this.contenderWatch = watch;
+      void watch.fired.then(() => {
+        if (ownership.ended) return;
+        this.contenders = 'unknown';
+        this.yieldToContenders();
+      });
+    } catch {
+      // The session has ended, or the parent is gone: the lock cannot be handed over.
+      this.contenders = 'present';
+    }
   }
 
   /** Grants the lock to no further caller. Resolves when the lock can be granted to other processes. */
   private close(): Promise<void> | void {
-    if (this.grants.size === 0) return this.end();
-    this.enterClosed();
+    if (this.ownership.grants.size === 0) return this.ownership.end();
+    this.enter('closed');
   }
 
   /** Writes the details of the current holder into the znode: at once for the first holder, otherwise after a while. */
@@ -281,7 +325,7 @@ export class Handover extends Ownership {
   private renew(): Promise<void> {
     const renewal = this.write(this.described).then((mzxid) => {
       this.renewal = undefined;
-      this.renewTokens(mzxid);
+      this.ownership.renewTokens(mzxid);
     });
     // A failure matters only to a grant that needs the new zxid.
     renewal.catch(() => {});
@@ -297,4 +341,23 @@ export class Handover extends Ownership {
     this.lingerMarked = linger > 0 && this.described.linger > 0;
     return mzxid;
   }
+}
+
+/** The time until the handovers of all locks of this process must yield to the event loop. */
+const slice = new ProcessState(() => ({
+  end: undefined as number | undefined,
+  yielding: RESOLVED as Promise<unknown>,
+}));
+
+/** Returns undefined if time is left in this turn of the event loop; otherwise a promise that resolves in the next one. */
+function untilYielded(): Promise<void> | undefined {
+  const { current } = slice;
+  const now = performance.now();
+  if (current.end === undefined) {
+    current.end = now + MAX_SLICE;
+    current.yielding = new Promise<void>((resolve) => setImmediate(resolve)).then(
+      () => (current.end = undefined),
+    );
+  }
+  return now < current.end ? undefined : (current.yielding as Promise<void>);
 }

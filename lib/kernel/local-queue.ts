@@ -5,10 +5,18 @@ import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from '../client/fifo-set.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
-import type { NodeData } from './node-data.js';
-import type { QueueSpec } from './node-names.js';
-import { type BlockingNode, type FirstAttempt, joinQueue, type QueuePosition } from './queue.js';
-import { Tries } from './tries.js';
+import type { AcquireOptions } from './lease.js';
+import { DEFAULT_HOLDER_DATA, holderData, type NodeData, withLingerMark } from './node-data.js';
+import { type QueueNames, type QueueNode, queueOf, type QueueSpec } from './node-names.js';
+import {
+  type BlockingNode,
+  type FirstAttempt,
+  ImmediateRequests,
+  joinQueue,
+  type QueuePosition,
+  waitInQueue,
+} from './queue.js';
+import type { Recipe } from './types.js';
 import {
   busy,
   cancelled,
@@ -16,6 +24,7 @@ import {
   type Request,
   returnController,
   takeController,
+  type Target,
   Waiter,
 } from './waiter.js';
 
@@ -45,9 +54,9 @@ export interface LocalQueueSpec extends HandoverSpec {
 }
 
 export interface AcquireContext {
-  /** Aborts when the first waiter does not want this any more. */
+  /** Aborts when the first waiter cannot use the znodes any more. */
   readonly signal: AbortSignal;
-  readonly tries: Tries;
+  readonly tries: ImmediateRequests;
   readonly firstAttempt: FirstAttempt | undefined;
   onBlocked(node: NodeData): void;
   onAhead(node: BlockingNode, session: Session): string | undefined;
@@ -78,14 +87,15 @@ export class LocalQueue {
   readonly waiters = new FifoSet<Waiter<Grant>>();
   /** Our znode in the queue of the ensemble, once another one was seen ahead of it. */
   blockedNode: NodeData | undefined;
-  private readonly tries = new Tries();
+  private readonly tries = new ImmediateRequests();
   /** The latest handover. */
   private handover: Handover | undefined;
   /** The handovers that are not closed. */
   private open = 0;
-  private serving = false;
-  /** Aborts the acquisition that is under way. */
-  private acquiring: AbortController | undefined;
+  /** Whether an acquisition is under way. */
+  private acquiring = false;
+  /** Aborts it, once it waits. */
+  private acquisition: AbortController | undefined;
   private acquiredCount = 1;
   private used = false;
   private endUse: (() => void) | undefined;
@@ -101,17 +111,17 @@ export class LocalQueue {
   get heldNode(): string | undefined {
     const { handover, spec } = this;
     const holds = handover && handover.state !== 'closed' && !spec.shared && !spec.servesPermits;
-    return holds ? handover.position.nodes[0] : undefined;
+    return holds ? handover.ownership.position.nodes[0] : undefined;
   }
 
   /** Returns the grant itself if the caller need not wait at all. */
   acquire(request: Request): Promise<Grant> | Grant {
-    const { wanted, signal, wait } = request;
-    if (signal?.aborted) return Promise.reject(cancelled(wanted, signal));
+    const { target, signal, wait } = request;
+    if (signal?.aborted) return Promise.reject(cancelled(target, signal));
     const { spec, handover } = this;
     const grant = handover?.join(request);
     if (grant) return grant;
-    if (wait === 0 && !spec.shared && this.refusesTries) return Promise.reject(busy(wanted));
+    if (wait === 0 && !spec.shared && this.refusesTries) return Promise.reject(busy(target));
     if (!this.used) {
       this.endUse = spec.use?.();
       this.used = true;
@@ -123,7 +133,7 @@ export class LocalQueue {
     if (wait === 0) this.tries.add(waiter);
     else if (waiter.chain && !spec.servesPermits) watchForDeadlock(this);
     if (handover && handover.state !== 'closed' && !spec.servesPermits) void handover.advance();
-    else if (!this.serving) this.serve();
+    else if (!this.acquiring) this.serve();
     return waiter.promise;
   }
 
@@ -138,19 +148,19 @@ export class LocalQueue {
   /** Acquires znodes for the first waiter; ends the use of the queue without one. */
   private serve(): void {
     const { first } = this.waiters;
-    this.serving = first !== undefined;
+    this.acquiring = first !== undefined;
     if (!first) return this.endIfIdle();
     const { client, queue } = this.spec;
     const { request } = first;
     this.acquiredCount = request.count;
+    // The acquisition outlives its caller, so it must not inherit the leases of the caller's call chain.
     const joins =
       queue &&
       joinQueue(
         client,
         queue,
         request.data,
-        this.tries.latest,
-        // The acquisition outlives its caller, so it must not inherit the leases of the caller's call chain.
+        this.tries.lastArrival,
         (position) => runDetached(() => this.handOut(position, request)),
         (firstAttempt) => runDetached(() => void this.acquireNodes(first, firstAttempt)),
       );
@@ -160,53 +170,53 @@ export class LocalQueue {
   /** Acquires znodes for `first`. Ends when they are granted, or when no waiter can use them. */
   private async acquireNodes(first: Waiter<Grant>, firstAttempt?: FirstAttempt): Promise<void> {
     const { spec, tries } = this;
-    const { wanted } = first.request;
-    const acquiring = takeController();
-    const { signal } = (this.acquiring = acquiring);
-    this.abortUnwanted();
+    const { target } = first.request;
+    const acquisition = (this.acquisition = takeController());
+    const { signal } = acquisition;
+    this.abortUnusable();
     try {
       const position = await spec.acquire(first, {
         signal,
         tries,
         firstAttempt,
         onBlocked: (node) => (this.blockedNode = node),
-        onAhead: (node, session) => reportDeadHolder(spec.client, wanted, node, session),
+        onAhead: (node, session) => reportDeadHolder(spec.client, target, node, session),
       });
-      this.acquiring = undefined;
+      this.acquisition = undefined;
       // The signal of a request for permits may still have dependent signals of AbortSignal.any().
-      if (!spec.servesPermits) returnController(acquiring);
+      if (!spec.servesPermits) returnController(acquisition);
       this.handOut(position, first.request);
     } catch (error) {
-      this.acquiring = undefined;
+      this.acquisition = undefined;
       // After an abort no caller waits for this acquisition any more. Later callers need another one.
       if (!signal.aborted) for (const waiter of this.waiters) waiter.reject(error);
       this.serve();
     }
   }
 
-  /** Hands znodes to the first waiters, who may have changed meanwhile, and deletes what none of them can use. */
+  /**
+   * Grants znodes to the first waiters, who may have changed since they were requested. Deletes those that no waiter can
+   * use. Each wait ends inside of it, and its waiter leaves the queue.
+   */
   private handOut(position: QueuePosition, request: Request): void {
     const { spec, tries, waiters } = this;
-    const { session } = position;
-    let rest = position.nodes;
-    let isOpen = false;
-    for (
-      let first;
-      (first = waiters.first) && first.request.count <= rest.length && session.trusted;
-    ) {
-      const { count } = first.request;
-      const own =
-        count === position.nodes.length ? position : { ...position, nodes: rest.slice(0, count) };
-      rest = rest.slice(count);
+    const { session, nodes } = position;
+    let used = 0;
+    while (waiters.first && session.trusted) {
+      const { count } = waiters.first.request;
+      if (used + count > nodes.length) break;
+      const isAll = count === nodes.length;
+      const own = isAll ? position : { ...position, nodes: nodes.slice(used, used + count) };
+      used += count;
       this.open++;
-      isOpen = true;
       this.handover = new Handover(spec, own, request, this);
-      if (tries.size > 0 && !spec.shared && !spec.servesPermits) {
-        for (const waiter of tries.upTo(Infinity)) waiter.blocked();
-      }
+      this.handover.start();
     }
-    for (const node of rest) void session.guaranteedDelete(node);
-    if (!isOpen || spec.servesPermits) this.serve();
+    if (used > 0 && tries.size > 0 && !spec.shared && !spec.servesPermits) {
+      for (const waiter of tries.upTo(Infinity)) waiter.blocked();
+    }
+    for (const node of nodes.slice(used)) void session.guaranteedDelete(node);
+    if (used === 0 || spec.servesPermits) this.serve();
   }
 
   /** Called by a handover whose state is `closed`. */
@@ -217,23 +227,75 @@ export class LocalQueue {
   }
 
   /** Called by a waiter whose wait has ended. */
-  leave(waiter: Waiter<Grant>): void {
+  remove(waiter: Waiter<Grant>): void {
     this.waiters.delete(waiter);
     if (waiter.request.wait === 0) this.tries.delete(waiter);
-    this.abortUnwanted();
+    this.abortUnusable();
   }
 
   /** Ends an acquisition whose znodes the first waiter cannot use. */
-  private abortUnwanted(): void {
+  private abortUnusable(): void {
     if (this.waiters.first?.request.count !== this.acquiredCount) {
-      this.acquiring?.abort(NO_WAITERS);
+      this.acquisition?.abort(NO_WAITERS);
     }
   }
 
   private endIfIdle(): void {
-    if (this.serving || this.open > 0 || this.waiters.size > 0) return;
+    if (this.acquiring || this.open > 0 || this.waiters.size > 0) return;
     if (this.inUse?.get(this.name) === this) this.inUse.delete(this.name);
     this.used = false;
     this.endUse?.();
   }
+}
+
+/** A lock whose callers wait in one queue of znodes: a mutex, a read lock or a write lock. */
+interface QueuedLock extends Target {
+  readonly client: ZkClient;
+  readonly path: string;
+  readonly recipe: Recipe;
+}
+
+/**
+ * Acquires a lock through the queue of this process, or by a znode of its own if `fairness` is `'strict'`.
+ *
+ * @param isContender makes the lock shared: the callers of this process hold it together, and no more of them join while
+ *   the queue has a znode for which this returns true. Default: one caller holds the lock at a time, and any znode
+ *   besides our own is a contender
+ */
+export function acquireQueued(
+  lock: QueuedLock,
+  names: QueueNames,
+  options: AcquireOptions,
+  isContender?: (node: QueueNode) => boolean,
+): Promise<Grant> | Grant {
+  const { wait = Infinity, signal, details, fairness } = options;
+  const strict = fairness === 'strict';
+  const linger = strict ? 0 : (options.linger ?? 0);
+  const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
+  const data = linger > 0 ? withLingerMark(plain) : plain;
+  const newSpec = () => queuedSpec(lock, names, isContender);
+  const queue = strict ? new LocalQueue(newSpec()) : findLocalQueue(lock, newSpec);
+  return queue.acquire({ target: lock, wait, signal, data, linger, count: 1 });
+}
+
+function queuedSpec(
+  { client, path, recipe }: QueuedLock,
+  names: QueueNames,
+  isContender: ((node: QueueNode) => boolean) | undefined,
+): LocalQueueSpec {
+  const queue: QueueSpec = { ...names, parent: path };
+  return {
+    client,
+    path,
+    recipe,
+    queue,
+    queueParent: path,
+    shared: isContender !== undefined,
+    hasContenders: (children) => {
+      const nodes = queueOf(queue, children);
+      return isContender ? nodes.some(isContender) : nodes.length > 1;
+    },
+    acquire: (first, context) =>
+      waitInQueue(client, queue, { ...context, data: first.request.data }),
+  };
 }

@@ -21,7 +21,7 @@ import type { QueuePosition } from './queue.js';
  *       ▼                 ▼
  *     ended ◀─────────── lost
  *
- * It ends when it is free again. A Handover (handover.ts) grants the lock to other callers first.
+ * When it is free again, its Successor decides what follows. Without one it ends.
  */
 
 /** The number of grants of one znode before a change of the znode must provide the next zxid. */
@@ -42,20 +42,26 @@ export function ownershipBy(name: string): Ownership | undefined {
   return owned.current.byNode.get(name);
 }
 
+/** Decides what follows when no grant is left: a Handover. */
+interface Successor {
+  /** Called when the last grant was returned. The caller that returned it waits for the result. Default: `end()`. */
+  advance?(): Promise<void> | void;
+  /** Called once, when the deletion of the znodes was sent. */
+  onEnded(): void;
+}
+
 export class Ownership {
   /** When the last grant was returned, by the clock of the machine. */
   freeSince = 0;
   readonly grants = new FifoSet<Grant>();
   /** Set when the deletion of the znodes was sent. Resolves when they are gone, or left to the background. */
-  protected ended: Promise<void> | undefined;
+  ended: Promise<void> | undefined;
   /** Whether no grant may follow the current ones. */
-  protected final = false;
-  protected granted = 0;
-  private lossReason: LeaseLostError | undefined;
+  final = false;
+  readonly watchAt = performance.now() + WATCH_AFTER;
   private tokenZxid: number;
   private tokens = 0;
   private nodeWatch: NodeWatch | undefined;
-  readonly watchAt = performance.now() + WATCH_AFTER;
   private unsubscribe: () => void;
   private readonly owned = owned.current;
 
@@ -64,6 +70,7 @@ export class Ownership {
     readonly recipe: Recipe,
     readonly path: string,
     readonly position: QueuePosition,
+    private readonly successor?: Successor,
   ) {
     this.tokenZxid = position.zxid;
     for (const node of position.nodes) this.owned.byNode.set(nameOf(node), this);
@@ -72,7 +79,7 @@ export class Ownership {
   }
 
   get trusted(): boolean {
-    return !this.lossReason && this.position.session.trusted;
+    return !this.ended && this.position.session.trusted;
   }
 
   /**
@@ -85,7 +92,6 @@ export class Ownership {
     const nth = shared ? 0 : this.tokens++;
     const token = BigInt(this.tokenZxid) * BigInt(GRANTS_PER_ZXID) + BigInt(nth);
     const grant = new Grant(this, token, kind, data);
-    this.granted++;
     this.grants.add(grant);
     return grant;
   }
@@ -93,8 +99,9 @@ export class Ownership {
   /** Takes a grant back. Resolves when other processes can be granted the lock, or the deletion is left to the background. */
   returned(grant: Grant): Promise<void> {
     this.grants.delete(grant);
-    if (this.grants.size === 0) this.freeSince = Date.now();
-    const freed = this.grants.size === 0 && !this.ended && this.advance();
+    if (this.ended || this.grants.size > 0) return this.ended ?? RESOLVED;
+    this.freeSince = Date.now();
+    const freed = this.successor?.advance ? this.successor.advance() : this.end();
     return this.ended ?? (freed || RESOLVED);
   }
 
@@ -115,7 +122,7 @@ export class Ownership {
       nodes.length === 1
         ? session.guaranteedDelete(nodes[0]!)
         : Promise.all(nodes.map((node) => session.guaranteedDelete(node))).then(() => {});
-    this.onEnded();
+    this.successor?.onEnded();
     return this.ended;
   }
 
@@ -140,24 +147,17 @@ export class Ownership {
     });
   }
 
-  /** Called when the last grant was returned. The caller that returned it waits for the result. */
-  advance(): Promise<void> | void {
-    return this.end();
-  }
-
-  protected onEnded(): void {}
-
   /** Whether half of the tokens of the current zxid are used. */
-  protected get tokensRunLow(): boolean {
+  get tokensRunLow(): boolean {
     return this.tokens * 2 >= GRANTS_PER_ZXID;
   }
 
-  protected get tokensUsedUp(): boolean {
+  get tokensUsedUp(): boolean {
     return this.tokens >= GRANTS_PER_ZXID;
   }
 
   /** Continues the tokens from a later change of the znode. */
-  protected renewTokens(zxid: number): void {
+  renewTokens(zxid: number): void {
     this.tokenZxid = zxid;
     this.tokens = 0;
   }
@@ -168,7 +168,7 @@ export class Ownership {
       `a client requested the revocation of the lease on ${this.path}`,
     );
     for (const grant of this.grants) grant.revoke(reason);
-    if (this.grants.size === 0 && !this.ended) void this.advance();
+    if (this.grants.size === 0) void this.end();
   }
 
   private distrust(reason: Error): void {
@@ -188,11 +188,11 @@ export class Ownership {
   lose(cause: Error): void {
     if (this.ended) return;
     const message = `the lease on ${this.path} was lost: ${cause.message}`;
-    const reason = (this.lossReason = new LeaseLostError(message, { cause }));
+    const reason = new LeaseLostError(message, { cause });
     const lost = [...this.grants];
     this.grants.clear();
-    for (const grant of lost) grant.end('lost', reason);
     void this.end();
+    for (const grant of lost) grant.end('lost', reason);
     for (const grant of lost) grant.notifyLoss();
   }
 }

@@ -11,7 +11,6 @@ import {
   uniqueId,
 } from './own-node.js';
 import { retryAcrossSessions, retryRead } from './session-retry.js';
-import type { Tries } from './tries.js';
 
 /*
  * The queue of ephemeral sequential znodes that all locks use (Curator's LockInternals):
@@ -23,6 +22,53 @@ import type { Tries } from './tries.js';
  *
  * Whenever the wait ends in another way, the znode is deleted.
  */
+
+/** A try: a Waiter. */
+interface ImmediateRequest {
+  /** @param why a sentence about the holder */
+  blocked(why?: string): void;
+  blockedBriefly(): void;
+  unblocked(): void;
+}
+
+/**
+ * The tries that wait for one znode of this process. A listing of the queue decides only about tries that arrived before
+ * it was requested.
+ */
+export class ImmediateRequests {
+  /** The number of the try that arrived last. Read it before the queue is listed. */
+  lastArrival = 0;
+  private numbered: { readonly request: ImmediateRequest; readonly arrival: number }[] = [];
+  private onArrival: (() => void) | undefined;
+
+  get size(): number {
+    return this.numbered.length;
+  }
+
+  add(request: ImmediateRequest): void {
+    this.numbered.push({ request, arrival: ++this.lastArrival });
+    this.onArrival?.();
+  }
+
+  delete(request: ImmediateRequest): void {
+    this.numbered = this.numbered.filter((each) => each.request !== request);
+  }
+
+  /** Returns the tries that arrived up to a number. */
+  upTo(lastArrival: number): ImmediateRequest[] {
+    return this.numbered
+      .filter(({ arrival }) => arrival <= lastArrival)
+      .map(({ request }) => request);
+  }
+
+  /** Resolves when a try with a higher number arrives. */
+  after(lastArrival: number): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.lastArrival > lastArrival) resolve();
+      else this.onArrival = resolve;
+    });
+  }
+}
 
 /** The znode just ahead of our own. */
 export interface BlockingNode {
@@ -45,7 +91,7 @@ interface QueueOptions {
   /** As in {@link NewNode}, for each znode that joins the queue. */
   onNamed?: NewNode['onNamed'];
   /** The tries among the callers that wait for this znode. Default: none. */
-  tries?: Tries;
+  tries?: ImmediateRequests;
   /** The first attempt to join the queue, if {@link joinQueue} made it. */
   firstAttempt?: FirstAttempt | undefined;
 }
@@ -53,8 +99,8 @@ interface QueueOptions {
 /** The create and the listing of an attempt that did not grant the lock. */
 export interface FirstAttempt {
   readonly sent: SentCreate;
-  /** The latest try when it was made. */
-  readonly latestTry: number;
+  /** The try that arrived last before it was made. */
+  readonly lastTry: number;
 }
 
 /** The znodes that give the right to a lock. The session that created them owns them. */
@@ -79,7 +125,7 @@ export function joinQueue(
   client: ZkClient,
   spec: QueueSpec,
   data: Uint8Array,
-  latestTry: number,
+  lastTry: number,
   onGranted: (position: QueuePosition) => void,
   onNotGranted: (firstAttempt: FirstAttempt) => void,
 ): boolean {
@@ -92,7 +138,7 @@ export function joinQueue(
       return onGranted({ session, nodes: [path], zxid: stat.pzxid, children });
     }
     const created = error ? Promise.reject<string>(error) : Promise.resolve(path!);
-    onNotGranted({ sent: { session, id, created, listing }, latestTry });
+    onNotGranted({ sent: { session, id, created, listing }, lastTry });
   });
   return true;
 }
@@ -149,7 +195,7 @@ async function waitInSession(
   { data, signal, onBlocked, onAhead, onNamed, tries, firstAttempt }: QueueOptions,
 ): Promise<QueuePosition | undefined> {
   const { parent, marker: suffix } = spec;
-  let latestTry = firstAttempt?.latestTry ?? tries?.latest ?? 0;
+  let lastTry = firstAttempt?.lastTry ?? tries?.lastArrival ?? 0;
   const mode = 'ephemeral-sequential';
   const node = { parent, suffix, data, mode, onNamed, signal, sent: firstAttempt?.sent } as const;
   const created = await protectedCreate(client, session, node);
@@ -157,7 +203,7 @@ async function waitInSession(
   let written: NodeData | undefined;
   let zxid: number | undefined;
   const list = () => {
-    latestTry = tries?.latest ?? 0;
+    lastTry = tries?.lastArrival ?? 0;
     return retryRead(client, session, () => session.children(parent), signal);
   };
   try {
@@ -175,7 +221,7 @@ async function waitInSession(
         const aheadPath = `${parent}/${ahead.name}`;
         const isFirst = spec.nodeAhead(queue, ahead) === undefined;
         const blocker = { path: aheadPath, isFirst, client, session, signal, onAhead };
-        listing = await listAfterChange(blocker, tries, latestTry, list);
+        listing = await listAfterChange(blocker, tries, lastTry, list);
       } else if (written?.pending) {
         // From here on only the holder writes the znode.
         await written.pending;
@@ -187,7 +233,7 @@ async function waitInSession(
         return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
       } else {
         // No znode is ahead any more, so no try is refused during the write.
-        for (const waiter of tries?.upTo(tries.latest) ?? []) waiter.unblocked();
+        for (const waiter of tries?.upTo(tries.lastArrival) ?? []) waiter.unblocked();
         const node = (written ??= new NodeData(session, path, data));
         ({ mzxid: zxid } = await retryRead(client, session, () => node.rewrite(), signal));
       }
@@ -217,12 +263,12 @@ interface Blocker {
  */
 async function listAfterChange(
   { path, isFirst, client, session, signal, onAhead }: Blocker,
-  tries: Tries | undefined,
-  latestTry: number,
+  tries: ImmediateRequests | undefined,
+  lastTry: number,
   list: () => Promise<Listing>,
 ): Promise<Listing> {
   try {
-    const early = tries?.upTo(latestTry) ?? [];
+    const early = tries?.upTo(lastTry) ?? [];
     if (early.length > 0) {
       // Most tries end here. A read without a watch leaves no watch to remove.
       const { data, stat } = await retryRead(client, session, () => session.get(path), signal);
@@ -239,7 +285,7 @@ async function listAfterChange(
     const { watch, data, stat } = await retryRead(client, session, read, signal);
     try {
       onAhead?.({ path, data, stat, isFirst }, session);
-      await firstOf(tries ? [watch.fired, tries.after(latestTry)] : [watch.fired], signal);
+      await firstOf(tries ? [watch.fired, tries.after(lastTry)] : [watch.fired], signal);
     } finally {
       watch.remove();
     }

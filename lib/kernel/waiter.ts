@@ -4,9 +4,9 @@ import { LockBusyError, LockTimeoutError } from './errors.js';
 import type { AcquireOptions } from './lease.js';
 import type { CallChain } from './call-chain.js';
 
-/** Lock kind and key, for error messages. */
-export interface Wanted {
-  readonly noun: 'lock' | 'semaphore';
+/** What a caller waits for, in error messages. */
+export interface Target {
+  readonly noun: 'lock' | 'semaphore' | 'election';
   readonly key: string;
 }
 
@@ -37,12 +37,12 @@ export function returnController(controller: AbortController): void {
   spareControllers.push(controller);
 }
 
-/** The reason with which an acquisition is aborted when the last caller that wanted it has left. */
+/** The reason with which an acquisition is aborted when the last caller that it served has left. */
 export const NO_WAITERS = new Error('no caller waits for the lock any more');
 
 /** Target and limits of a wait. */
 export interface WaitRequest {
-  readonly wanted: Wanted;
+  readonly target: Target;
   /** Milliseconds; 0 for a try. */
   readonly wait: number;
   readonly signal: AbortSignal | undefined;
@@ -74,17 +74,28 @@ export class Waiter<T, R extends WaitRequest = Request> {
   private replyTimer: NodeJS.Timeout | undefined;
   private replyDue = 0;
   /** Removes the listener from the caller's signal. */
-  private leaveSignal: (() => void) | undefined;
+  private unlisten: (() => void) | undefined;
 
+  /**
+   * @param queue its `remove` is called when the wait has ended, before the caller learns of it
+   * @param timeoutError makes the error of the timeout; default: a LockTimeoutError
+   */
   constructor(
     readonly request: R,
-    private readonly queue: { leave(waiter: Waiter<T, R>): void },
+    private readonly queue: { remove(waiter: Waiter<T, R>): void },
+    timeoutError: (target: Target, wait: number) => Error = timedOut,
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
-    const { wait, signal } = request;
+    const { target, wait, signal } = request;
     if (wait === 0) this.awaitReply();
-    else if (wait !== Infinity) this.startTimer(wait);
-    if (signal) this.followSignal(signal);
+    else if (wait !== Infinity) {
+      const onTimeout = () => this.reject(timeoutError(target, wait));
+      this.timer = setTimeout(onTimeout, Math.min(wait, MAX_TIMER));
+    }
+    if (!signal) return;
+    const onAbort = () => this.reject(cancelled(target, signal));
+    signal.addEventListener('abort', onAbort);
+    this.unlisten = () => signal.removeEventListener('abort', onAbort);
   }
 
   /**
@@ -93,7 +104,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
    * @param why a sentence about the holder
    */
   blocked(why?: string): void {
-    if (this.request.wait === 0) this.reject(busy(this.request.wanted, why));
+    if (this.request.wait === 0) this.reject(busy(this.request.target, why));
   }
 
   /**
@@ -123,27 +134,14 @@ export class Waiter<T, R extends WaitRequest = Request> {
     if (this.end()) this.settle.reject(error);
   }
 
-  private startTimer(wait: number): void {
-    const onTimeout = () => this.reject(timedOut(this.request.wanted, wait));
-    this.timer = setTimeout(onTimeout, Math.min(wait, MAX_TIMER));
-  }
-
-  private followSignal(signal: AbortSignal): void {
-    const onAbort = () => this.reject(cancelled(this.request.wanted, signal));
-    signal.addEventListener('abort', onAbort);
-    this.leaveSignal = () => signal.removeEventListener('abort', onAbort);
-  }
-
   private awaitReply(): void {
     this.replyDue = performance.now() + TRY_REPLY_LIMIT;
-    this.replyTimer = setTimeout(() => this.onReplyTimeout(), TRY_REPLY_LIMIT);
-  }
-
-  private onReplyTimeout(): void {
-    // If the event loop was blocked, the reply may wait in the socket.
-    if (performance.now() > this.replyDue + MAX_TIMER_DELAY) return this.awaitReply();
-    const { wanted } = this.request;
-    this.reject(unanswered(wanted, 0, `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`));
+    this.replyTimer = setTimeout(() => {
+      // If the event loop was blocked, the reply may wait in the socket.
+      if (performance.now() > this.replyDue + MAX_TIMER_DELAY) return this.awaitReply();
+      const why = `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`;
+      this.reject(unanswered(this.request.target, 0, why));
+    }, TRY_REPLY_LIMIT);
   }
 
   private end(): boolean {
@@ -151,14 +149,14 @@ export class Waiter<T, R extends WaitRequest = Request> {
     this.over = true;
     clearTimeout(this.timer);
     clearTimeout(this.replyTimer);
-    this.leaveSignal?.();
+    this.unlisten?.();
     this.onOver?.();
-    this.queue.leave(this);
+    this.queue.remove(this);
     return true;
   }
 }
 
-export function busy({ noun, key }: Wanted, why = `lock ${quotedKey(key)} is held`): LockBusyError {
+export function busy({ noun, key }: Target, why = `lock ${quotedKey(key)} is held`): LockBusyError {
   const message =
     noun === 'semaphore'
       ? `too few permits of semaphore ${quotedKey(key)} are free; set wait above 0 to queue for them`
@@ -166,60 +164,54 @@ export function busy({ noun, key }: Wanted, why = `lock ${quotedKey(key)} is hel
   return new LockBusyError(message, { key });
 }
 
-export function timedOut({ noun, key }: Wanted, wait: number): LockTimeoutError {
-  const message =
-    noun === 'semaphore'
-      ? `no permit of semaphore ${quotedKey(key)} was granted within ${wait} ms; participants() lists the holders`
-      : `lock ${quotedKey(key)} was not granted within ${wait} ms; participants() lists the holders`;
-  return new LockTimeoutError(message, { key });
+export function timedOut({ noun, key }: Target, wait: number): LockTimeoutError {
+  const name = `${noun} ${quotedKey(key)}`;
+  const holders = 'participants() lists the holders';
+  const messages = {
+    lock: `${name} was not granted within ${wait} ms; ${holders}`,
+    semaphore: `no permit of ${name} was granted within ${wait} ms; ${holders}`,
+    election: `${name} was not won within ${wait} ms`,
+  };
+  return new LockTimeoutError(messages[noun], { key });
 }
 
 export function cancelled(
-  {
-    noun,
-    key,
-  }: {
-    readonly noun: Wanted['noun'] | 'election' | 'cache' | 'barrier' | 'znode' | 'queue';
-    readonly key: string;
-  },
-  signal: AbortSignal,
+  target: { readonly noun: string; readonly key: string },
+  { reason }: AbortSignal,
 ): WaitCancelledError {
-  return new WaitCancelledError(`the wait for ${noun} ${quotedKey(key)} was cancelled`, {
-    key,
-    cause: signal.reason,
-  });
+  const { noun, key } = target;
+  const message = `the wait for ${noun} ${quotedKey(key)} was cancelled`;
+  return new WaitCancelledError(message, { key, cause: reason });
 }
 
 /**
  * Calls `connect`, which waits for a connection: at most for `wait`, and for a try {@link TRY_CONNECT_LIMIT}. Resolves to
  * the options with what is left of `wait`.
  *
+ * @param connect the signal aborts when the wait has ended
  * @throws ConnectionError at the limit; WaitCancelledError; what `connect` throws
  */
 export async function connectWithin<O extends Pick<AcquireOptions, 'wait' | 'signal'>>(
-  wanted: Wanted,
+  target: Target,
   options: O,
   connect: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<O> {
   const { wait = Infinity, signal } = options;
+  if (signal?.aborted) throw cancelled(target, signal);
   const limit = wait || TRY_CONNECT_LIMIT;
   const deadline = performance.now() + limit;
   // Not AbortSignal.any(): `signal` may serve later callers, and would keep a dependent signal for each acquire.
-  const limited = new AbortController();
-  const onAbort = () => limited.abort();
-  const timer = limit === Infinity ? undefined : setTimeout(onAbort, Math.min(limit, MAX_TIMER));
-  signal?.addEventListener('abort', onAbort, { once: true });
-  if (signal?.aborted) onAbort();
-  try {
-    await connect(limited.signal);
-  } catch (error) {
-    if (!limited.signal.aborted) throw error;
-    if (signal?.aborted) throw cancelled(wanted, signal);
-    throw unanswered(wanted, wait, `there was no connection for ${limit} ms`);
-  } finally {
-    clearTimeout(timer);
-    signal?.removeEventListener('abort', onAbort);
-  }
+  const ended = new AbortController();
+  const waiter: Waiter<unknown, WaitRequest> = new Waiter<unknown, WaitRequest>(
+    { target, wait: limit, signal },
+    { remove: () => ended.abort() },
+    () => unanswered(target, wait, `there was no connection for ${limit} ms`),
+  );
+  connect(ended.signal).then(
+    (connection) => waiter.resolve(connection),
+    (error) => waiter.reject(error),
+  );
+  await waiter.promise;
   return wait === 0 ? options : { ...options, wait: waitUntil(deadline) };
 }
 
@@ -228,7 +220,7 @@ export function waitUntil(deadline: number): number {
   return Math.max(1, Math.ceil(deadline - performance.now()));
 }
 
-function unanswered({ noun, key }: Wanted, wait: number, why: string): ConnectionError {
+function unanswered({ noun, key }: Target, wait: number, why: string): ConnectionError {
   const message = `${noun} ${quotedKey(key)} was not acquired: ${why}; set wait above ${wait} to wait longer`;
   return new ConnectionError(message, { key });
 }

@@ -3,8 +3,8 @@ import type { TransactionOperation, TransactionResults } from '../client/index.j
 import { checkFunction } from '../client/validation.js';
 import { IllegalStateError, LockTimeoutError } from '../kernel/errors.js';
 import { runHolding } from '../kernel/call-chain.js';
-import { GrantLease, grantOf } from '../kernel/grant.js';
-import { transactionOfLease } from '../kernel/lease-transaction.js';
+import { GrantLease, grantOf, transactionOfLease } from '../kernel/grant.js';
+
 import { timedOut, waitUntil } from '../kernel/waiter.js';
 import { type AcquireOptions, checkAcquire, type Lease, LeaseBase } from '../kernel/lease.js';
 import type { Entry, Lock } from './lock.js';

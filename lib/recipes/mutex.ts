@@ -3,7 +3,7 @@ import { reentrantGrant } from '../kernel/call-chain.js';
 import type { Grant } from '../kernel/grant.js';
 import { lastBefore } from '../kernel/node-names.js';
 import { type QueueEntry, readQueue } from '../kernel/participants.js';
-import { acquireQueued } from '../kernel/queued-lock.js';
+import { acquireQueued } from '../kernel/local-queue.js';
 import type { AcquireOptions } from '../kernel/lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 

@@ -10,7 +10,7 @@ import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from '../kernel/own-node.js';
 import { type QueuePosition, waitInQueue } from '../kernel/queue.js';
 import { retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
-import type { Waiter, Wanted } from '../kernel/waiter.js';
+import type { Target, Waiter } from '../kernel/waiter.js';
 
 const LEASE_MARKER = 'lease-';
 export const LEASE_MARKERS = [LEASE_MARKER];
@@ -25,7 +25,7 @@ type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefl
 
 /** A request for permits. */
 export interface PermitRequest {
-  readonly wanted: Wanted;
+  readonly target: Target;
   readonly count: number;
   /** What the znodes say about the caller. */
   readonly data: Uint8Array;
@@ -95,7 +95,7 @@ export class PermitAcquisition {
     onNamed,
     signal,
     waiter,
-    wanted,
+    target,
   }: PermitRequest): Promise<Grant> {
     const { client, locks: parent } = this;
     if (waiter?.request.wait === 0 && !(await this.areLeft(count))) {
@@ -109,7 +109,7 @@ export class PermitAcquisition {
       data,
       signal,
       onBlocked,
-      onAhead: (...ahead) => reportDeadHolder(client, wanted, ...ahead),
+      onAhead: (...ahead) => reportDeadHolder(client, target, ...ahead),
       onNamed,
     });
     waiter?.unblocked();
@@ -126,7 +126,7 @@ export class PermitAcquisition {
   /** Resolves to undefined if the lease znodes, or the right to ask, are gone. */
   private async acquireInTurn(
     mutex: Grant,
-    { count, data, signal, waiter, wanted }: PermitRequest,
+    { count, data, signal, waiter, target }: PermitRequest,
   ): Promise<QueuePosition | undefined> {
     const { session } = mutex.ownership.position;
     const mode = 'ephemeral-sequential';
@@ -138,7 +138,7 @@ export class PermitAcquisition {
     try {
       await this.checkAgreement(listing, names);
       [granted] = await Promise.all([
-        this.untilWithinLimit(session, names, waiter, attempt, wanted),
+        this.untilWithinLimit(session, names, waiter, attempt, target),
         // Again, now that our own znodes exist: of two recipes that start at once, the later one sees the other.
         this.checkForeignNodes(),
       ]);
@@ -160,7 +160,7 @@ export class PermitAcquisition {
     names: readonly string[],
     waiter: PermitWaiter | undefined,
     signal: AbortSignal,
-    wanted: Wanted,
+    target: Target,
   ): Promise<Listing | undefined> {
     for (let round = 0; ; round++) {
       signal.throwIfAborted();
@@ -178,7 +178,7 @@ export class PermitAcquisition {
           continue;
         }
         waiter?.blocked();
-        if (round === 0) void this.reportDeadHolders(session, queue, wanted);
+        if (round === 0) void this.reportDeadHolders(session, queue, target);
         const changes = [listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])];
         await abortable(Promise.race(changes), signal);
       } finally {
@@ -191,13 +191,13 @@ export class PermitAcquisition {
   private async reportDeadHolders(
     session: Session,
     queue: readonly QueueNode[],
-    wanted: Wanted,
+    target: Target,
   ): Promise<void> {
     if (!deadHolders.hasSubscribers) return;
     const report = async ({ name }: QueueNode) => {
       const path = `${this.leases}/${name}`;
       const read = await session.get(path);
-      reportDeadHolder(this.client, wanted, { path, ...read, isFirst: true }, session);
+      reportDeadHolder(this.client, target, { path, ...read, isFirst: true }, session);
     };
     // A read fails if its lease is released meanwhile, or together with the wait.
     await Promise.allSettled(inOrder(queue).slice(0, MAX_LEASES_READ).map(report));

@@ -9,7 +9,7 @@ import { lastBefore, type QueueNames, type QueueNode } from '../kernel/node-name
 import { Ownership } from '../kernel/ownership.js';
 import { type QueueEntry, readQueue } from '../kernel/participants.js';
 import { protectedCreate } from '../kernel/own-node.js';
-import { acquireQueued } from '../kernel/queued-lock.js';
+import { acquireQueued } from '../kernel/local-queue.js';
 import { retryRead } from '../kernel/session-retry.js';
 import type { AcquireOptions, Lease } from '../kernel/lease.js';
 import { Lock, type LockConstructorOptions } from './lock.js';

@@ -7,13 +7,11 @@ import { findLocalQueue, LocalQueue, type LocalQueueSpec } from '../kernel/local
 import type { QueueNode } from '../kernel/node-names.js';
 import { Ownership } from '../kernel/ownership.js';
 import { type QueueEntry, readQueue } from '../kernel/participants.js';
-import type { QueuePosition } from '../kernel/queue.js';
 import { cancelled, connectWithin, NO_WAITERS, type Request, Waiter } from '../kernel/waiter.js';
 import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from '../kernel/lease.js';
 import { CONSTRUCTOR_RULES, Lock, type LockConstructorOptions } from './lock.js';
 import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
 import { PermitLimit, type Permits } from './permit-limit.js';
-import type { Recipe } from '../kernel/types.js';
 
 /*
  * Semaphore (Curator's InterProcessSemaphoreV2):
@@ -158,7 +156,7 @@ export class Semaphore extends Lock<PermitOptions> {
   private requestOf({ count = 1, wait = Infinity, signal, details }: PermitOptions): Request {
     this.limit.checkCount(count);
     const data = holderData(details, this.limit.fixed);
-    return { wanted: this, wait, signal, data, count, linger: 0 };
+    return { target: this, wait, signal, data, count, linger: 0 };
   }
 
   /** @param alone whether the queue serves a single caller */
@@ -175,11 +173,11 @@ export class Semaphore extends Lock<PermitOptions> {
       servesPermits: true,
       hasContenders: (children) => acquisition.hasContenders(children, own),
       acquire: async (waiter, { signal }) => {
-        const { count, data, wanted } = waiter.request;
+        const { count, data, target } = waiter.request;
         const onNamed = (prefix: string) => void own.add(prefix);
         try {
           const caller = alone ? waiter : undefined;
-          const request = { wanted, count, data, signal, onNamed, waiter: caller };
+          const request = { target, count, data, signal, onNamed, waiter: caller };
           return await acquisition.acquire(request);
         } finally {
           own.clear();
@@ -195,10 +193,10 @@ export class Semaphore extends Lock<PermitOptions> {
     if (request.signal?.aborted) throw cancelled(this, request.signal);
     const endUse = limit.agree();
     const acquiring = new AbortController();
-    const waiter = new Waiter<Grant[]>(request, { leave: () => acquiring.abort(NO_WAITERS) });
+    const waiter = new Waiter<Grant[]>(request, { remove: () => acquiring.abort(NO_WAITERS) });
     const { count, data } = request;
     const { signal } = acquiring;
-    acquisition.acquire({ wanted: this, count, data, signal, waiter }).then(
+    acquisition.acquire({ target: this, count, data, signal, waiter }).then(
       (position) => {
         let left = position.nodes.length;
         const onEnded = () => {
@@ -206,7 +204,7 @@ export class Semaphore extends Lock<PermitOptions> {
         };
         const grants = position.nodes.map((node) => {
           const own = { ...position, nodes: [node] };
-          return new PermitOwnership(client, recipe, path, own, onEnded).grant();
+          return new Ownership(client, recipe, path, own, { onEnded }).grant();
         });
         if (!waiter.resolve(grants)) for (const grant of grants) grant.release();
       },
@@ -216,17 +214,5 @@ export class Semaphore extends Lock<PermitOptions> {
       },
     );
     return waiter.promise;
-  }
-}
-
-class PermitOwnership extends Ownership {
-  constructor(
-    client: ZkClient,
-    recipe: Recipe,
-    path: string,
-    position: QueuePosition,
-    protected override readonly onEnded: () => void,
-  ) {
-    super(client, recipe, path, position);
   }
 }

@@ -185,8 +185,8 @@ export class FakeEnsemble {
     if (!this.isBusy(lock.key)) return this.grant(lock, count);
     if (wait !== Infinity) throw wait === 0 ? busy(lock) : timedOut(lock, wait);
     const waiter: Waiter<Grant, WaitRequest> = new Waiter<Grant, WaitRequest>(
-      { wanted: lock, wait, signal },
-      { leave: () => stop() },
+      { target: lock, wait, signal },
+      { remove: () => stop() },
     );
     const stop = this.whenFree(lock.key, () => waiter.resolve(this.grant(lock, count)));
     return waiter.promise;

@@ -8,8 +8,8 @@ interface Equivalent extends Pick<Mutation, 'file' | 'code' | 'operator' | 'befo
 /** Survivors that were read by a person. The score leaves them out. */
 export const EQUIVALENT: readonly Equivalent[] = [
   {
-    file: 'lib/kernel/handover-budget.ts',
-    code: 'return now < this.end ? undefined : this.yielding;',
+    file: 'lib/kernel/handover.ts',
+    code: 'return now < current.end ? undefined : (current.yielding as Promise<void>);',
     operator: 'other comparison',
     before: '<',
     after: '<=',

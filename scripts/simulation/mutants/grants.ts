@@ -8,8 +8,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/handover.ts',
-        search: "if (this.final || !this.trusted) return 'closed';",
-        replace: "if (this.final) return 'closed';",
+        search: "if (ownership.final || !ownership.trusted) return 'closed';",
+        replace: "if (ownership.final) return 'closed';",
       },
     ],
   },
@@ -18,8 +18,9 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     bug: 'A process hands the lock over to its own callers for as long as one of them waits, although other processes wait too.',
     edits: [
       {
-        file: 'lib/kernel/handover-budget.ts',
-        search: 'return this.grants >= MAX_GRANTS || performance.now() - this.since >= MAX_TIME;',
+        file: 'lib/kernel/handover.ts',
+        search:
+          'return this.granted - granted >= MAX_GRANTS || performance.now() - since >= MAX_TIME;',
         replace: 'return false;',
       },
     ],
@@ -31,7 +32,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/kernel/handover.ts',
         search:
-          "if (this.state === 'lingering' && contenders.state === 'present') void this.close();",
+          "if (this.state === 'lingering' && this.contenders === 'present') void this.close();",
         replace: '',
       },
     ],

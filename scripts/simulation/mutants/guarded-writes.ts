@@ -8,7 +8,7 @@ export const GUARDED_WRITE_MUTANTS: readonly Mutant[] = [
     workload: 'guarded-writes',
     edits: [
       {
-        file: 'lib/kernel/lease-transaction.ts',
+        file: 'lib/kernel/grant.ts',
         search: 'const nodes = grants.flatMap(({ ownership }) => ownership.position.nodes);',
         replace: 'const nodes: string[] = [];',
       },
@@ -20,7 +20,7 @@ export const GUARDED_WRITE_MUTANTS: readonly Mutant[] = [
     workload: 'guarded-writes',
     edits: [
       {
-        file: 'lib/kernel/lease-transaction.ts',
+        file: 'lib/kernel/grant.ts',
         search: 'if (!lease.held) throw notHeld(lease);',
         replace: '',
       },

@@ -140,7 +140,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/local-queue.ts',
-        search: 'for (const node of rest) void session.guaranteedDelete(node);',
+        search: 'for (const node of nodes.slice(used)) void session.guaranteedDelete(node);',
         replace: '',
       },
     ],
@@ -162,8 +162,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/waiter.ts',
-        search: 'else if (wait !== Infinity) this.startTimer',
-        replace: 'else if (wait > MAX_TIMER && wait !== Infinity) this.startTimer',
+        search: 'else if (wait !== Infinity) {',
+        replace: 'else if (wait > MAX_TIMER && wait !== Infinity) {',
       },
     ],
   },
@@ -173,7 +173,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/waiter.ts',
-        search: 'if (this.request.wait === 0) this.reject(busy(this.request.wanted, why));',
+        search: 'if (this.request.wait === 0) this.reject(busy(this.request.target, why));',
         replace: '',
       },
     ],
@@ -183,9 +183,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     bug: 'A wait for the connection ignores the signal of its caller.',
     edits: [
       {
-        file: 'lib/recipes/lock.ts',
-        search: '(signal) => this.client.session({ signal })',
-        replace: '() => this.client.session()',
+        file: 'lib/kernel/waiter.ts',
+        search: '{ target, wait: limit, signal },',
+        replace: '{ target, wait: limit, signal: undefined },',
       },
     ],
   },

@@ -8,9 +8,9 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/handover.ts',
-        search: 'if (this.spec.shared) {',
+        search: 'if (this.spec.shared || this.budgetSpent) {',
         replace: `if (this.spec.shared) return undefined;
-    if (this.spec.shared) {`,
+    if (this.budgetSpent) {`,
       },
     ],
   },
@@ -20,8 +20,8 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/ownership.ts',
-        search: 'const freed = this.grants.size === 0 && !this.ended && this.advance();',
-        replace: 'const freed = !this.ended && this.end();',
+        search: 'if (this.ended || this.grants.size > 0) return this.ended ?? RESOLVED;',
+        replace: 'if (this.ended) return this.ended;\n    void this.end();',
       },
     ],
   },

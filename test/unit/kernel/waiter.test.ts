@@ -6,9 +6,9 @@ test('a waiter that has left takes no value, so that the caller of resolve() can
   const controller = new AbortController();
   const { signal } = controller;
   let left = 0;
-  const wanted = { noun: 'semaphore', key: 'printers' } as const;
-  const request = { wanted, wait: Infinity, signal, data: Buffer.alloc(0), linger: 0, count: 1 };
-  const waiter = new Waiter<string>(request, { leave: () => left++ });
+  const target = { noun: 'semaphore', key: 'printers' } as const;
+  const request = { target, wait: Infinity, signal, data: Buffer.alloc(0), linger: 0, count: 1 };
+  const waiter = new Waiter<string>(request, { remove: () => left++ });
   controller.abort();
   expect(waiter.resolve('permit')).toBe(false);
   waiter.reject(new Error('too late'));
