@@ -6,6 +6,7 @@ import { isRunning, isSimulated } from '../client/process-state.js';
 import { deadHolders } from './diagnostics.js';
 import { ownershipBy } from './ownership.js';
 import type { BlockingNode } from './queue.js';
+import type { Target } from './types.js';
 
 /*
  * A process that ends without closing its session keeps its locks until the session times out. After a restart, the next
@@ -16,11 +17,6 @@ import type { BlockingNode } from './queue.js';
  *
  * Only an acquire that is blocked reads the znode ahead, so the check sends nothing and costs nothing without contention.
  */
-
-interface Target {
-  readonly noun: 'lock' | 'semaphore' | 'election';
-  readonly key: string;
-}
 
 /** When a client first saw a znode whose process has ended, by `performance.now()`. */
 const firstSeen = new WeakMap<ZkClient, Map<string, number>>();

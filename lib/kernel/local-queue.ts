@@ -16,7 +16,7 @@ import {
   type QueuePosition,
   waitInQueue,
 } from './queue.js';
-import type { Recipe } from './types.js';
+import type { Recipe, Target } from './types.js';
 import {
   busy,
   cancelled,
@@ -24,7 +24,6 @@ import {
   type Request,
   returnController,
   takeController,
-  type Target,
   Waiter,
 } from './waiter.js';
 

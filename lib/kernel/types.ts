@@ -1,5 +1,11 @@
 import type { ZkClient } from '../client/index.js';
 
+/** What a caller waits for, in error messages. */
+export interface Target {
+  readonly noun: 'lock' | 'semaphore' | 'election';
+  readonly key: string;
+}
+
 /** The kind of a lock. Locks of one kind on one path exclude or share each other. */
 export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
 

@@ -3,12 +3,7 @@ import { MAX_TIMER } from '../client/sleep.js';
 import { LockBusyError, LockTimeoutError } from './errors.js';
 import type { AcquireOptions } from './lease.js';
 import type { CallChain } from './call-chain.js';
-
-/** What a caller waits for, in error messages. */
-export interface Target {
-  readonly noun: 'lock' | 'semaphore' | 'election';
-  readonly key: string;
-}
+import type { Target } from './types.js';
 
 /** Milliseconds. The limit of a try while others are ahead that are likely to leave soon. */
 const TRY_TIMEOUT = 500;

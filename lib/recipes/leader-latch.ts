@@ -1,11 +1,9 @@
 import type { ZkClient } from '../client/index.js';
-import { MAX_TIMER, sleep as pause } from '../client/sleep.js';
 import { checkOptions, checkValue, oneOf, type Rules } from '../client/validation.js';
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
-import { LockTimeoutError } from '../kernel/errors.js';
 import { LATCH } from '../kernel/participants.js';
-import { cancelled } from '../kernel/waiter.js';
+import { cancelled, timedOut, Waiter, type WaitRequest } from '../kernel/waiter.js';
 import { type AcquireOptions, WAIT_RULES } from '../kernel/lease.js';
 import type { LeaseTerm, Term } from '../kernel/term.js';
 
@@ -63,18 +61,30 @@ export class LeaderLatch extends Candidate {
    */
   async await(options: Pick<AcquireOptions, 'wait' | 'signal'> = {}): Promise<Term> {
     checkOptions(options, WAIT_RULES);
-    const { wait, signal } = options;
-    const deadline = performance.now() + (wait ?? Infinity);
-    for (;;) {
-      if (this.state === 'latent') throw this.illegal('is not started: call start() first');
-      this.closing.signal.throwIfAborted();
-      if (signal?.aborted) throw cancelled({ noun: 'election', key: this.key }, signal);
-      if (this.term) return this.term;
-      if (this.failure) throw this.failure;
-      const left = deadline - performance.now();
-      if (left <= 0) throw this.timedOut(wait!);
-      await this.untilChange(left, signal);
-    }
+    const { wait = Infinity, signal } = options;
+    const { leadershipWaiters } = this;
+    const closing = this.closing.signal;
+    const target = { noun: 'election', key: this.key } as const;
+    const check = () => {
+      if (this.state === 'latent') {
+        waiter.reject(this.illegal('is not started: call start() first'));
+      } else if (closing.aborted) waiter.reject(closing.reason);
+      else if (signal?.aborted) waiter.reject(cancelled(target, signal));
+      else if (this.term) waiter.resolve(this.term);
+      else if (this.failure) waiter.reject(this.failure);
+      else if (wait === 0) waiter.reject(timedOut(target, wait));
+    };
+    // A listener of the term, which is called later, may give the leadership up.
+    const checkSoon = () => void Promise.resolve().then(check);
+    const removeCheck = leadershipWaiters.add(checkSoon);
+    const remove = () => {
+      removeCheck();
+      closing.removeEventListener('abort', check);
+    };
+    const waiter = new Waiter<Term, WaitRequest>({ target, wait, signal }, { remove });
+    closing.addEventListener('abort', check);
+    check();
+    return waiter.promise;
   }
 
   /**
@@ -100,25 +110,6 @@ export class LeaderLatch extends Candidate {
     return new Promise((resolve) => {
       if (signal.aborted) resolve();
       signal.addEventListener('abort', () => resolve(), { once: true });
-    });
-  }
-
-  private async untilChange(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
-    try {
-      await pause(Math.min(milliseconds, MAX_TIMER), {
-        signals: [signal, this.closing.signal],
-        until: (wake) => this.leadershipWaiters.add(wake),
-        ref: true,
-      });
-    } catch {
-      // The caller checks which signal it was.
-    }
-  }
-
-  private timedOut(wait: number): LockTimeoutError {
-    const election = JSON.stringify(this.key);
-    return new LockTimeoutError(`election ${election} was not won within ${wait} ms`, {
-      key: this.key,
     });
   }
 }

@@ -10,7 +10,8 @@ import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from '../kernel/own-node.js';
 import { type QueuePosition, waitInQueue } from '../kernel/queue.js';
 import { retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
-import type { Target, Waiter } from '../kernel/waiter.js';
+import type { Target } from '../kernel/types.js';
+import type { Waiter } from '../kernel/waiter.js';
 
 const LEASE_MARKER = 'lease-';
 export const LEASE_MARKERS = [LEASE_MARKER];
