@@ -209,6 +209,10 @@ export class GrantLease extends LeaseBase {
     return !this.released && this.grant.held;
   }
 
+  get lost(): LeaseLostError | undefined {
+    return this.grant.lost;
+  }
+
   async transaction<const T extends readonly TransactionOperation[]>(
     operations: T,
   ): Promise<TransactionResults<T>> {

@@ -10,6 +10,7 @@ import {
   type Rules,
   UNCHECKED,
 } from '../client/validation.js';
+import type { LeaseLostError } from './errors.js';
 import type { HolderDetails } from './types.js';
 
 /**
@@ -71,6 +72,8 @@ export abstract class LeaseBase implements Lease {
   abstract readonly signal: AbortSignal;
   abstract readonly revocation: AbortSignal;
   abstract readonly held: boolean;
+  /** Why it was lost. */
+  abstract readonly lost: LeaseLostError | undefined;
   /** Called when the release has ended, before the caller learns of it. Services set it, for a shutdown that waits. */
   onReleased: (() => void) | undefined;
   private returned: Promise<void> | undefined;
@@ -195,9 +198,15 @@ export function checkAcquire(
   nameOf?: (option: string) => string,
 ): void {
   checkOptions(options, rules, 'options', nameOf);
-  const { holdAtLeast = 0, holdAtMost = Infinity } = options;
+  checkHold(options, nameOf?.('holdAtLeast'));
+}
+
+/** @param option the name of `holdAtLeast` in errors */
+export function checkHold(
+  { holdAtLeast = 0, holdAtMost = Infinity }: AcquireOptions,
+  option = 'holdAtLeast',
+): void {
   if (holdAtLeast <= holdAtMost) return;
-  const option = 'holdAtLeast';
   const expected = `at most the ${holdAtMost} milliseconds of holdAtMost`;
-  throw new BadOptionError(nameOf?.(option) ?? option, holdAtLeast, expected);
+  throw new BadOptionError(option, holdAtLeast, expected);
 }

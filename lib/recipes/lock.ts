@@ -86,7 +86,8 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     options: Options = {} as Options,
   ): Promise<T> {
     checkFunction(fn, 'fn');
-    let grant = this.reentered(options) ?? this.acquireGrant(options);
+    checkAcquire(options, this.acquireRules);
+    let grant = this.enterGrant(options);
     // An `await` of a grant that is there costs more than a handover.
     if (grant instanceof Promise) grant = await grant;
     const lease = grant.lease(this.key, options);
@@ -100,13 +101,26 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
 
   /** Acquires the lock, or re-enters it, for a holder that is not a callback. */
   async enter(options: Options = {} as Options): Promise<Entry> {
-    const grant = this.reentered(options) ?? (await this.acquireGrant(options));
-    const lease = grant.lease(this.key, options);
-    return {
-      lease,
-      run: (fn) => runHolding(lease, [lease], fn),
-      release: () => lease.release(),
+    checkAcquire(options, this.acquireRules);
+    return this.enterChecked(options);
+  }
+
+  /**
+   * As {@link enter}, with options that were checked. Returns the entry itself if the caller need not wait at all.
+   *
+   * @internal
+   */
+  enterChecked(options: Options): Promise<Entry> | Entry {
+    const entryOf = (granted: Grant): Entry => {
+      const lease = granted.lease(this.key, options);
+      return {
+        lease,
+        run: (fn) => runHolding(lease, [lease], fn),
+        release: () => lease.release(),
+      };
     };
+    const grant = this.enterGrant(options);
+    return grant instanceof Promise ? grant.then(entryOf) : entryOf(grant);
   }
 
   /**
@@ -116,6 +130,15 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
    */
   async acquire(options: Options = {} as Options): Promise<Lease> {
     checkAcquire(options, this.acquireRules);
+    return this.acquireChecked(options);
+  }
+
+  /**
+   * As {@link acquire}, with options that were checked.
+   *
+   * @internal
+   */
+  async acquireChecked(options: Options): Promise<Lease> {
     const advice = this.reentrant ? 'release it first, or use withLock()' : undefined;
     if (this.heldByChain()) throw this.selfDeadlock('and acquire() never re-enters', advice);
     return (await this.acquireGrant(options)).lease(this.key, options);
@@ -125,7 +148,7 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   async tryAcquire(options: Options = {} as Options): Promise<Lease | undefined> {
     checkAcquire(options, this.acquireRules);
     try {
-      return await this.acquire({ ...options, wait: options.wait ?? 0 });
+      return await this.acquireChecked({ ...options, wait: options.wait ?? 0 });
     } catch (error) {
       if (error instanceof LockBusyError || error instanceof LockTimeoutError) return undefined;
       throw error;
@@ -170,12 +193,12 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
     return new SelfDeadlockError(`${held} ${why}: ${advice}`, { key: this.key });
   }
 
-  /** Checks the options and returns the grant that the call chain enters again, if there is one. */
-  private reentered(options: Options): Grant | undefined {
-    checkAcquire(options, this.acquireRules);
+  /** Enters the grant of the call chain again, or acquires one. */
+  private enterGrant(options: Options): Promise<Grant> | Grant {
     const outer = this.heldByChain();
-    if (outer && !this.reentrant) throw this.selfDeadlock('and reentrant is false');
-    if (outer) publishReentry(this);
+    if (!outer) return this.acquireGrant(options);
+    if (!this.reentrant) throw this.selfDeadlock('and reentrant is false');
+    publishReentry(this);
     return outer;
   }
 

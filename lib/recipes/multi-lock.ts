@@ -1,7 +1,7 @@
 import { BadOptionError } from '../client/errors.js';
 import type { TransactionOperation, TransactionResults } from '../client/index.js';
 import { checkFunction } from '../client/validation.js';
-import { IllegalStateError, LockTimeoutError } from '../kernel/errors.js';
+import { IllegalStateError, type LeaseLostError, LockTimeoutError } from '../kernel/errors.js';
 import { runHolding } from '../kernel/call-chain.js';
 import { GrantLease, grantOf, transactionOfLease } from '../kernel/grant.js';
 
@@ -71,7 +71,17 @@ export class MultiLock {
   }
 
   /** As {@link Lock.enter}. Locks that the call chain holds already are entered again. */
-  async enter(options: AcquireOptions = {}): Promise<Entry & { readonly lease: MultiLease }> {
+  async enter(options: AcquireOptions = {}): Promise<MultiEntry> {
+    checkAcquire(options);
+    return this.enterChecked(options);
+  }
+
+  /**
+   * As {@link enter}, with options that were checked.
+   *
+   * @internal
+   */
+  async enterChecked(options: AcquireOptions): Promise<MultiEntry> {
     const lease = await this.takeAll(options, async (lock, rest) => (await lock.enter(rest)).lease);
     const held = grantLeases(lease.leases);
     return {
@@ -83,16 +93,25 @@ export class MultiLock {
 
   /** As {@link Lock.acquire}, with one deadline for all locks. If it rejects, it holds none of them. */
   async acquire(options: AcquireOptions = {}): Promise<MultiLease> {
+    checkAcquire(options);
+    return this.acquireChecked(options);
+  }
+
+  /**
+   * As {@link acquire}, with options that were checked.
+   *
+   * @internal
+   */
+  acquireChecked(options: AcquireOptions): Promise<MultiLease> {
     return this.takeAll(options, (lock, rest) => lock.acquire(rest));
   }
 
   private async takeAll(
-    wanted: AcquireOptions,
+    all: AcquireOptions,
     take: (lock: Lock, options: AcquireOptions) => Promise<Lease>,
   ): Promise<MultiLease> {
-    checkAcquire(wanted);
     // None of the locks lingers, see endAfterGrants() below. Without `linger`, a try elsewhere is refused at once.
-    const { holdAtLeast, holdAtMost, linger: _, ...options } = wanted;
+    const { holdAtLeast, holdAtMost, linger: _, ...options } = all;
     const deadline = performance.now() + (options.wait ?? Infinity);
     for (;;) {
       const taken = await this.takeEach(options, deadline, take);
@@ -151,6 +170,8 @@ export class MultiLock {
   }
 }
 
+type MultiEntry = Entry & { readonly lease: MultiLease };
+
 function grantLeases(leases: readonly Lease[]): GrantLease[] {
   return leases.filter((lease) => lease instanceof GrantLease);
 }
@@ -196,6 +217,10 @@ class CombinedLease extends LeaseBase implements MultiLease {
 
   get held(): boolean {
     return this.leases.every((lease) => lease.held);
+  }
+
+  get lost(): LeaseLostError | undefined {
+    return this.leases.map((lease) => grantOf(lease)?.lost).find((lost) => lost !== undefined);
   }
 
   /** @throws IllegalStateError if the locks are locks of several clients, or not locks of this library */

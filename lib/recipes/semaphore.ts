@@ -75,6 +75,15 @@ export class Semaphore extends Lock<PermitOptions> {
   /** As {@link acquire}, with a lease for each permit, so that they can be released one by one. */
   async acquireEach(options: PermitOptions = {}): Promise<Lease[]> {
     checkAcquire(options, this.acquireRules);
+    return this.acquireEachChecked(options);
+  }
+
+  /**
+   * As {@link acquireEach}, with options that were checked.
+   *
+   * @internal
+   */
+  async acquireEachChecked(options: PermitOptions): Promise<Lease[]> {
     const rest = await connectWithin(this, options, (signal) => this.client.session({ signal }));
     const grants = await publishWait(this, () => this.takeEach(this.requestOf(rest)));
     return grants.map((grant) => grant.lease(this.key, options));

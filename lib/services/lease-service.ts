@@ -13,10 +13,11 @@ import {
   type Participant,
   revoke,
 } from '../recipes/index.js';
+import { RESOLVED } from '../kernel/grant.js';
 import { connectWithin } from '../kernel/waiter.js';
-import { ACQUIRE_RULES, checkAcquire, type LeaseBase } from '../kernel/lease.js';
+import { ACQUIRE_RULES, checkAcquire, checkHold, type LeaseBase } from '../kernel/lease.js';
 import { checkDetails } from '../kernel/node-data.js';
-import { type Admission, LeaseTracker } from './lease-tracker.js';
+import { LeaseTracker, type TrackedRequest } from './lease-tracker.js';
 
 /**
  * Options of every call that acquires a lock or permits.
@@ -88,16 +89,17 @@ function checkDetailsOf({ details }: LeaseDefaults, named: OptionNaming): void {
   if (details !== undefined) checkDetails(details, named('details'));
 }
 
-/** A lock, a multi-lock or a semaphore. */
+/** A lock, a multi-lock or a semaphore. Its methods do not check their options. */
 interface Acquirable<L extends Lease> {
-  withLock<T>(fn: (lease: L) => Promise<T>, options: AcquireOptions): Promise<T>;
-  enter(options: AcquireOptions): Promise<Entry & { readonly lease: L }>;
-  acquire(options: AcquireOptions): Promise<L>;
+  enterChecked(options: AcquireOptions): Promise<LeaseEntry<L>> | LeaseEntry<L>;
+  acquireChecked(options: AcquireOptions): Promise<L>;
 }
 
-/** One call that acquires. */
-export interface LeaseRequest<L extends Lease, Target = Acquirable<L>> extends Admission {
-  readonly target: Target;
+type LeaseEntry<L extends Lease> = Entry & { readonly lease: L };
+
+/** A call that acquires. Its options were checked. */
+export interface LeaseRequest<L extends Lease, T = Acquirable<L>> extends TrackedRequest {
+  readonly target: T;
   readonly options: AcquireOptions;
   readonly onRevoke: LeaseOptions['onRevoke'];
 }
@@ -125,29 +127,30 @@ export abstract class LeaseService {
     request: LeaseRequest<L>,
     fn: (lease: L) => T | Promise<T>,
   ): Promise<T> {
-    return this.acquireBy(request, (options, onGranted) =>
-      request.target.withLock(async (lease) => {
-        onGranted();
-        const result = await fn(this.track(lease, request));
-        checkResult(result);
-        return result;
-      }, options),
+    const { lease, run, release } = await this.enterBy(request);
+    try {
+      const result = await run(() => fn(lease));
+      checkResult(result);
+      return result;
+    } finally {
+      const released = release();
+      if (released !== RESOLVED) await released;
+    }
+  }
+
+  protected enterBy<L extends Lease>(request: LeaseRequest<L>): Promise<LeaseEntry<L>> {
+    return this.acquireBy(
+      request,
+      (options) => request.target.enterChecked(options),
+      ({ lease }) => this.track(lease, request),
     );
   }
 
-  protected async enterBy<L extends Lease>(
-    request: LeaseRequest<L>,
-  ): Promise<Entry & { readonly lease: L }> {
-    return this.acquireBy(request, async (options) => {
-      const entry = await request.target.enter(options);
-      this.track(entry.lease, request);
-      return entry;
-    });
-  }
-
-  protected async acquireLease<L extends Lease>(request: LeaseRequest<L>): Promise<L> {
-    return this.acquireBy(request, async (options) =>
-      this.track(await request.target.acquire(options), request),
+  protected acquireLease<L extends Lease>(request: LeaseRequest<L>): Promise<L> {
+    return this.acquireBy(
+      request,
+      (options) => request.target.acquireChecked(options),
+      (lease) => this.track(lease, request),
     );
   }
 
@@ -165,12 +168,14 @@ export abstract class LeaseService {
   }
 
   /**
-   * Calls `acquire` with the options of the call and the connection's defaults, once the client is
-   * connected. `acquire` calls `onGranted` if it settles later than the grant.
+   * Calls `acquire` with the options of the call and the connection's defaults, once the client is connected.
+   *
+   * @param track is called with the result before the request ceases to be pending
    */
-  protected async acquireBy<T>(
+  protected acquireBy<T>(
     request: LeaseRequest<Lease, unknown>,
-    acquire: (options: AcquireOptions, onGranted: () => void) => Promise<T>,
+    acquire: (options: AcquireOptions) => Promise<T> | T,
+    track: (acquired: T) => void,
   ): Promise<T> {
     const { defaults } = this;
     const {
@@ -181,18 +186,19 @@ export abstract class LeaseService {
       ...rest
     } = request.options;
     const details = defaults.details ? { ...defaults.details, ...rest.details } : rest.details;
-    const wanted = { ...rest, wait, holdAtMost, fairness, linger, details };
-    return this.tracker.admit(request, rest.signal, async (signal, onGranted) => {
-      let options: AcquireOptions = { ...wanted, signal };
-      if (!this.client.connected && this.client.state === 'CONNECTING') {
-        // The recipe checks these options, but only after the connect.
-        checkAcquire(options);
-        options = await connectWithin(request, options, (limited) =>
-          abortable(this.client.connect(), limited),
-        );
-      }
-      return acquire(options, onGranted);
-    });
+    const acquireIn = (signal: AbortSignal) => {
+      const options = { ...rest, wait, holdAtMost, fairness, linger, details, signal };
+      // It may exceed the default holdAtMost.
+      if (rest.holdAtLeast) checkHold(options);
+      return this.client.connected || this.client.state !== 'CONNECTING'
+        ? acquire(options)
+        : this.connectFor(request, options).then(acquire);
+    };
+    return this.tracker.admit(request, rest.signal, acquireIn, track);
+  }
+
+  private connectFor(request: LeaseRequest<Lease, unknown>, options: AcquireOptions) {
+    return connectWithin(request, options, (signal) => abortable(this.client.connect(), signal));
   }
 
   /** Calls `fn`, which only reads, once the client is connected. */
@@ -205,16 +211,16 @@ export abstract class LeaseService {
     return this.readBy(() => revoke(this.client, participant));
   }
 
-  /** Counts `lease` as held, and calls `onRevoke`, until it is released. Returns it. */
-  protected track<L extends Lease>(lease: L, { onRevoke }: LeaseRequest<Lease, unknown>): L {
-    this.tracker.leases.add(lease);
-    const stopListening = onRevoke && listenForRevocation(lease, onRevoke);
+  /** Counts `lease` as held, and calls `onRevoke`, until it is released. */
+  protected track(lease: Lease, { onRevoke }: LeaseRequest<Lease, unknown>): void {
     // All leases that the recipes make are of this class.
-    (lease as Lease as LeaseBase).onReleased = () => {
+    const tracked = lease as LeaseBase;
+    this.tracker.leases.add(tracked);
+    const stopListening = onRevoke && listenForRevocation(lease, onRevoke);
+    tracked.onReleased = () => {
       stopListening?.();
-      this.tracker.remove(lease);
+      this.tracker.remove(tracked);
     };
-    return lease;
   }
 }
 

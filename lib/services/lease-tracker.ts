@@ -1,85 +1,82 @@
 import { quotedKey, ShuttingDownError } from '../client/errors.js';
-import { ABORT_SIGNAL, checkValue } from '../client/validation.js';
 import type { Entry, Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../client/fifo-set.js';
 import { grantOf } from '../kernel/grant.js';
+import type { LeaseBase } from '../kernel/lease.js';
+import type { Target } from '../kernel/types.js';
 import { returnController, takeController } from '../kernel/waiter.js';
 
-/** What the tracker must know about an acquire. */
-export interface Admission {
+/** A call that acquires. */
+export interface TrackedRequest {
   readonly key: string;
-  readonly noun: Lock['noun'];
-  /**
-   * True if the call chain holds the lock already. A shutdown waits for the outer lease and therefore
-   * must not refuse the inner one.
-   */
-  readonly isReentry: boolean;
+  readonly noun: Target['noun'];
   /** The locks to acquire. A warning about a long wait reads their holders. */
   readonly locks: readonly Pick<Lock, 'participants'>[];
+  /**
+   * Whether the call chain holds the lock already. A shutdown waits for the outer lease and therefore must not refuse the
+   * inner one.
+   */
+  isReentry?(): boolean;
 }
 
-/** An acquire that was neither granted nor rejected yet. */
-export interface PendingAcquire {
-  readonly admission: Admission;
+/** A request that was neither granted nor rejected yet. */
+export interface PendingRequest {
+  readonly request: TrackedRequest;
+  /** Aborts with the caller's signal and with a shutdown. */
   readonly cancel: AbortController;
 }
 
 /**
- * Knows all pending acquires and all held leases of one connection. A shutdown refuses new acquires,
- * cancels the pending ones and waits until the held leases are released.
+ * Knows all pending requests and all held leases of one connection. A shutdown refuses new requests, cancels the pending
+ * ones and waits until the held leases are released.
  */
 export class LeaseTracker {
-  readonly pending = new FifoSet<PendingAcquire>();
-  readonly leases = new FifoSet<Lease>();
+  readonly pending = new FifoSet<PendingRequest>();
+  readonly leases = new FifoSet<LeaseBase>();
   /** Called with the keys of leases that were found lost, and the reason of the first. */
   onLost: ((keys: readonly string[], reason: Error) => void) | undefined;
   private refusal: ShuttingDownError | undefined;
   private onEmpty: (() => void) | undefined;
 
   /**
-   * Runs `acquire`, which counts as pending until it settles or calls `onGranted`. The signal that it
-   * receives aborts with the caller's `signal` and with a shutdown.
+   * Runs `acquire`. Its request counts as pending until `acquire` settles.
+   *
+   * @param signal of the caller
+   * @param onGranted is called with the result before the request ceases to be pending
    */
   async admit<T>(
-    admission: Admission,
+    request: TrackedRequest,
     signal: AbortSignal | undefined,
-    acquire: (signal: AbortSignal, onGranted: () => void) => Promise<T>,
+    acquire: (signal: AbortSignal) => Promise<T> | T,
+    onGranted: (granted: T) => void,
   ): Promise<T> {
-    if (signal !== undefined) checkValue('signal', signal, ABORT_SIGNAL);
-    if (this.refusal && !admission.isReentry) throw refused(admission, this.refusal);
+    if (this.refusal && !request.isReentry?.()) throw refused(request, this.refusal);
     // Not AbortSignal.any(): a signal that lives as long as the application would collect a dependent
     // signal of every call.
     const cancel = takeController();
     const onAbort = () => cancel.abort(signal?.reason);
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
-    const pending = { admission, cancel };
+    const pending = { request, cancel };
     this.pending.add(pending);
-    let settled = false;
-    const settle = () => {
-      if (settled) return;
-      settled = true;
+    try {
+      const acquiring = acquire(cancel.signal);
+      const granted = acquiring instanceof Promise ? await acquiring : acquiring;
+      onGranted(granted);
+      return granted;
+    } catch (error) {
+      const { reason } = cancel.signal;
+      throw this.refusal && reason === this.refusal ? refused(request, this.refusal) : error;
+    } finally {
       signal?.removeEventListener('abort', onAbort);
       this.pending.delete(pending);
-    };
-    try {
-      return await acquire(cancel.signal, settle);
-    } catch (error) {
-      // Granted before: the error comes from the callback that held the lock.
-      if (settled) throw error;
-      if (this.refusal && cancel.signal.reason === this.refusal) {
-        throw refused(admission, this.refusal);
-      }
-      throw error;
-    } finally {
-      settle();
       returnController(cancel);
     }
   }
 
   /** Ends the tracking of a lease that was released or lost. */
-  remove(lease: Lease): void {
-    if (lossOf(lease)) this.removeLost();
+  remove(lease: LeaseBase): void {
+    if (lease.lost) this.removeLost();
     this.leases.delete(lease);
     if (this.leases.size === 0) this.onEmpty?.();
   }
@@ -88,9 +85,9 @@ export class LeaseTracker {
   removeLost(): void {
     const ended = [...this.leases].filter((lease) => !isHeld(lease));
     for (const lease of ended) this.leases.delete(lease);
-    const lost = ended.filter(lossOf);
+    const lost = ended.filter((lease) => lease.lost);
     if (lost.length > 0) {
-      this.onLost?.([...new Set(lost.map(({ key }) => key))], lossOf(lost[0]!)!);
+      this.onLost?.([...new Set(lost.map(({ key }) => key))], lost[0]!.lost!);
     }
     if (this.leases.size === 0) this.onEmpty?.();
   }
@@ -149,20 +146,12 @@ export function abandon({ lease, release }: Entry): Promise<void> {
   return released;
 }
 
-function lossOf(lease: Lease): Error | undefined {
-  for (const part of partsOf(lease)) {
-    const lost = grantOf(part)?.lost;
-    if (lost) return lost;
-  }
-  return undefined;
-}
-
 /** A multi-lock that lost one of its locks still holds the others. */
 function isHeld(lease: Lease): boolean {
   return partsOf(lease).some((part) => part.held);
 }
 
-function refused({ key, noun }: Admission, cause: ShuttingDownError): ShuttingDownError {
+function refused({ key, noun }: TrackedRequest, cause: ShuttingDownError): ShuttingDownError {
   const message = `${noun} ${quotedKey(key)} is refused: ${cause.message}`;
   const error = new ShuttingDownError(message, { key });
   // Part of each orderly shutdown: loggers would print the library's stack for each job that waits.

@@ -204,10 +204,9 @@ export class LockService extends LeaseService {
     return {
       key: [key].flat().join(', '),
       noun: 'lock',
-      isReentry: locks.every(
-        (lock) => grantInChain(this.client, lock.path, 'mutex', 'read', 'write')?.held,
-      ),
       locks,
+      isReentry: () =>
+        locks.every((lock) => grantInChain(this.client, lock.path, 'mutex', 'read', 'write')?.held),
       // The type of the lease follows from the type of the key.
       target: target as object as LeaseRequest<LeaseOf<K>>['target'],
       options: acquireOptions,

@@ -63,7 +63,7 @@ export class OverdueMonitor {
     const callers = new Map<string, number>();
     for (const pending of this.tracker.pending) {
       if (!isOverdue(pending, wait)) continue;
-      const { noun, key, locks } = pending.admission;
+      const { noun, key, locks } = pending.request;
       const name = `${noun} ${quotedKey(key)}`;
       callers.set(name, (callers.get(name) ?? 0) + 1);
       warnings.set(name, async () => {

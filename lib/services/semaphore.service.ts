@@ -107,10 +107,13 @@ export class SemaphoreService extends LeaseService {
   /** As {@link acquire}, with one lease for each permit, so that they can be released one by one. */
   async acquireEach(key: string, options: AcquirePermitOptions): Promise<Lease[]> {
     const request = this.request(key, options);
-    return this.acquireBy(request, async (acquireOptions) => {
-      const leases = await request.target.acquireEach(acquireOptions);
-      return leases.map((lease) => this.track(lease, request));
-    });
+    return this.acquireBy(
+      request,
+      (acquireOptions) => request.target.acquireEachChecked(acquireOptions),
+      (leases) => {
+        for (const lease of leases) this.track(lease, request);
+      },
+    );
   }
 
   /** Acquires permits for a holder that is not a callback, such as a stream; see {@link LockService.enter}. */
@@ -170,7 +173,6 @@ export class SemaphoreService extends LeaseService {
     return {
       key,
       noun: 'semaphore',
-      isReentry: false,
       locks: [semaphore],
       target: semaphore,
       options: acquireOptions,

@@ -233,7 +233,7 @@ export class FakeSemaphoreService extends SemaphoreService {
     const semaphore = super.semaphoreOf(key, query);
     return replaceSteps(semaphore, {
       take: (options: PermitOptions) => ensemble.take(semaphore, options),
-      acquireEach: ({ count = 1, ...options }: PermitOptions) =>
+      acquireEachChecked: ({ count = 1, ...options }: PermitOptions) =>
         Promise.all(Array.from({ length: count }, () => semaphore.acquire(options))),
       taken: async () => (ensemble.isBusy(key) ? Infinity : ensemble.permitsHeld(key)),
       participants: async () => [],
