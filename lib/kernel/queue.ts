@@ -187,13 +187,14 @@ function raisesPzxid({ serverKind }: Session): boolean {
   return serverKind === 'zookeeper';
 }
 
-/** Resolves to undefined if the znode was deleted. */
+/** Resolves to undefined if the znode was deleted: then the caller joins the queue again. */
 async function waitInSession(
   session: Session,
   client: ZkClient,
   spec: QueueSpec,
-  { data, signal, onBlocked, onAhead, onNamed, tries, firstAttempt }: QueueOptions,
+  options: QueueOptions,
 ): Promise<QueuePosition | undefined> {
+  const { data, signal, onBlocked, onNamed, tries, firstAttempt } = options;
   const { parent, marker: suffix } = spec;
   let lastTry = firstAttempt?.lastTry ?? tries?.lastArrival ?? 0;
   const mode = 'ephemeral-sequential';
@@ -208,37 +209,35 @@ async function waitInSession(
   };
   try {
     const own = freshNode(spec, created.name);
-    for (let listing: Listing = created.listing ?? (await list()); ;) {
+    for (let listing = created.listing ?? (await list()); ; listing = await list()) {
       signal.throwIfAborted();
       const { children, stat } = listing;
       // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
-      // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
-      if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));
+      if (!children.includes(own.name)) throw new NodeError('NO_NODE', path, -101, 'children');
       const queue = queueOf(spec, children);
       const ahead = spec.nodeAhead(queue, own);
       if (ahead) {
         onBlocked((written ??= new NodeData(session, path, data)));
-        const aheadPath = `${parent}/${ahead.name}`;
         const isFirst = spec.nodeAhead(queue, ahead) === undefined;
-        const blocker = { path: aheadPath, isFirst, client, session, signal, onAhead };
-        listing = await listAfterChange(blocker, tries, lastTry, list);
-      } else if (written?.pending) {
-        // From here on only the holder writes the znode.
-        await written.pending;
-        listing = await list();
-      } else if (!session.trusted) {
-        // A pause may have outlived the session after the reply.
-        listing = await list();
-      } else if (raisesPzxid(session) || zxid !== undefined) {
-        return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
-      } else {
+        const blocker = { path: `${parent}/${ahead.name}`, isFirst };
+        await untilChange(blocker, session, client, options, lastTry);
+        continue;
+      }
+      if (zxid === undefined && !raisesPzxid(session)) {
         // No znode is ahead any more, so no try is refused during the write.
-        for (const waiter of tries?.upTo(tries.lastArrival) ?? []) waiter.unblocked();
-        const node = (written ??= new NodeData(session, path, data));
-        ({ mzxid: zxid } = await retryRead(client, session, () => node.rewrite(), signal));
+        for (const request of tries?.upTo(tries.lastArrival) ?? []) request.unblocked();
+        const ours = (written ??= new NodeData(session, path, data));
+        ({ mzxid: zxid } = await retryRead(client, session, () => ours.rewrite(), signal));
+      }
+      // From here on only the holder writes the znode.
+      if (written?.pending) await written.pending;
+      // Otherwise a pause may have outlived the session after the reply.
+      else if (session.trusted) {
+        return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
       }
     }
   } catch (error) {
+    // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
     await session.guaranteedDelete(path);
     // NO_NODE: our znode is gone, perhaps with its parent. BAD_VERSION: another process has written it twice.
     if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
@@ -248,25 +247,17 @@ async function waitInSession(
   }
 }
 
-interface Blocker {
-  readonly path: string;
-  readonly isFirst: boolean;
-  readonly client: ZkClient;
-  readonly session: Session;
-  readonly signal: AbortSignal;
-  readonly onAhead: QueueOptions['onAhead'];
-}
-
 /**
- * Lists the queue again when the znode ahead may be gone, or when a try begins after the last listing. Refuses the tries
- * that began before it, unless the znode ahead may linger: then each of them waits for a short time.
+ * Resolves when the znode ahead may be gone, or when a try arrives after the last listing. Refuses the tries that arrived
+ * before it, unless the znode ahead may linger: then each of them waits for a short time.
  */
-async function listAfterChange(
-  { path, isFirst, client, session, signal, onAhead }: Blocker,
-  tries: ImmediateRequests | undefined,
+async function untilChange(
+  { path, isFirst }: Pick<BlockingNode, 'path' | 'isFirst'>,
+  session: Session,
+  client: ZkClient,
+  { signal, onAhead, tries }: QueueOptions,
   lastTry: number,
-  list: () => Promise<Listing>,
-): Promise<Listing> {
+): Promise<void> {
   try {
     const early = tries?.upTo(lastTry) ?? [];
     if (early.length > 0) {
@@ -274,9 +265,9 @@ async function listAfterChange(
       const { data, stat } = await retryRead(client, session, () => session.get(path), signal);
       const lingers = hasLingerMark(data);
       const why = lingers ? undefined : onAhead?.({ path, data, stat, isFirst }, session);
-      for (const waiter of early) {
-        if (lingers) waiter.blockedBriefly();
-        else waiter.blocked(why);
+      for (const request of early) {
+        if (lingers) request.blockedBriefly();
+        else request.blocked(why);
       }
       signal.throwIfAborted();
     }
@@ -292,7 +283,6 @@ async function listAfterChange(
   } catch (error) {
     if (!isCode(error, 'NO_NODE')) throw error;
   }
-  return list();
 }
 
 /**

@@ -9,7 +9,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/kernel/queue.ts',
         search:
-          'if (!children.includes(own.name)) return void (await session.guaranteedDelete(path));',
+          "if (!children.includes(own.name)) throw new NodeError('NO_NODE', path, -101, 'children');",
         replace: '',
       },
     ],
@@ -208,9 +208,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/queue.ts',
-        search: 'raisesPzxid(session) || zxid !== undefined) {',
+        search: 'if (zxid === undefined && !raisesPzxid(session)) {',
         replace:
-          'raisesPzxid(session) || zxid !== undefined || stat.pzxid > (created.listing?.stat.pzxid ?? Infinity)) {',
+          'if (zxid === undefined && !raisesPzxid(session) && !(stat.pzxid > (created.listing?.stat.pzxid ?? Infinity))) {',
       },
     ],
   },
