@@ -137,9 +137,9 @@ export type SkippingDecorator<M extends LockableMethod, This = object> = Lockabl
   : MethodDecoratorFor<M & Skippable<M>, This>;
 
 /** Options without `onBusy: 'skip'`. */
-export type Unskipped<O extends LeaseDecoratorOptions> = O & {
+export type WithoutSkip<O extends LeaseDecoratorOptions> = O & {
   onBusy?: Exclude<LeaseDecoratorOptions['onBusy'], 'skip'> | undefined;
 };
 
 /** Options with `onBusy: 'skip'`. */
-export type Skipped<O extends LeaseDecoratorOptions> = O & { onBusy: 'skip' };
+export type WithSkip<O extends LeaseDecoratorOptions> = O & { onBusy: 'skip' };

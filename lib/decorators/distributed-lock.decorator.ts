@@ -5,9 +5,9 @@ import type {
   LockableMethod,
   LockKey,
   MethodDecoratorFor,
-  Skipped,
+  WithSkip,
   SkippingDecorator,
-  Unskipped,
+  WithoutSkip,
 } from './decorator-types.js';
 import { LOCK } from './lease-requirement.js';
 
@@ -37,14 +37,14 @@ import { LOCK } from './lease-requirement.js';
  */
 export function DistributedLock<M extends LockableMethod, This = object>(
   key: LockKey<M, This>,
-  options?: Unskipped<DistributedLockOptions>,
+  options?: WithoutSkip<DistributedLockOptions>,
 ): MethodDecoratorFor<M, This>;
 export function DistributedLock<M extends LockableMethod, This = object>(
   key: LockKey<M, This>,
-  options: Skipped<DistributedLockOptions>,
+  options: WithSkip<DistributedLockOptions>,
 ): SkippingDecorator<M, This>;
 export function DistributedLock<M extends LockableMethod, This = object>(
-  options: KeyFromContext & Unskipped<DistributedLockOptions>,
+  options: KeyFromContext & WithoutSkip<DistributedLockOptions>,
 ): MethodDecoratorFor<M, This>;
 export function DistributedLock(
   ...args: [key: unknown, options?: DistributedLockOptions]

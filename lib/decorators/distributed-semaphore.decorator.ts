@@ -5,9 +5,9 @@ import type {
   LockableMethod,
   MethodDecoratorFor,
   SemaphoreKey,
-  Skipped,
+  WithSkip,
   SkippingDecorator,
-  Unskipped,
+  WithoutSkip,
 } from './decorator-types.js';
 import { SEMAPHORE } from './lease-requirement.js';
 
@@ -26,14 +26,14 @@ import { SEMAPHORE } from './lease-requirement.js';
  */
 export function DistributedSemaphore<M extends LockableMethod, This = object>(
   key: SemaphoreKey<M, This>,
-  options: Unskipped<DistributedSemaphoreOptions>,
+  options: WithoutSkip<DistributedSemaphoreOptions>,
 ): MethodDecoratorFor<M, This>;
 export function DistributedSemaphore<M extends LockableMethod, This = object>(
   key: SemaphoreKey<M, This>,
-  options: Skipped<DistributedSemaphoreOptions>,
+  options: WithSkip<DistributedSemaphoreOptions>,
 ): SkippingDecorator<M, This>;
 export function DistributedSemaphore<M extends LockableMethod, This = object>(
-  options: KeyFromContext<string> & Unskipped<DistributedSemaphoreOptions>,
+  options: KeyFromContext<string> & WithoutSkip<DistributedSemaphoreOptions>,
 ): MethodDecoratorFor<M, This>;
 export function DistributedSemaphore(
   ...args: [key: unknown, options?: DistributedSemaphoreOptions]

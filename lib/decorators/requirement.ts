@@ -100,7 +100,7 @@ export abstract class Requirement<Service = unknown> {
     );
   }
 
-  /** The error of a call whose service is a mock, which would run the method without the lease, or not at all. */
+  /** Returns the error for a service that is a mock. With the mock, the method would run without the lease, or not at all. */
   protected mocked(): MisuseError {
     return new MisuseError(
       `${this.label} has a ${this.decorator}, but its ${this.service} is a mock whose enter() does not return what the service returns. The method was not run. Use the providers of a FakeLocks of nestjs-zookeeper/testing`,

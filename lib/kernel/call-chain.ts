@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ZkClient } from '../client/index.js';
 import type { Lease } from './lease.js';
 import type { Term } from './term.js';
-import type { Recipe } from './types.js';
+import type { LockKind } from './types.js';
 import type { Grant, GrantLease } from './grant.js';
 
 /*
@@ -36,7 +36,7 @@ export function runLeading<T>(term: Term, fn: () => T): T {
 export function grantInChain(
   client: ZkClient,
   path: string,
-  ...recipes: Recipe[]
+  ...recipes: LockKind[]
 ): Grant | undefined {
   for (let chain = chains.getStore(); chain; chain = chain.outer) {
     for (const { grant, released } of chain.held) {
@@ -70,7 +70,11 @@ export function heldLeases(chain: CallChain): GrantLease[] {
  *
  * @throws LeaseLostError if the grant was lost: another process may hold the lock by now (CURATOR-206)
  */
-export function reentrantGrant(client: ZkClient, path: string, recipe: Recipe): Grant | undefined {
+export function reentrantGrant(
+  client: ZkClient,
+  path: string,
+  recipe: LockKind,
+): Grant | undefined {
   const grant = grantInChain(client, path, recipe);
   // `held` reads the clock of the session. After a pause, no timer may have set `lost` yet.
   if (grant?.held === false && grant.lost) throw grant.lost;

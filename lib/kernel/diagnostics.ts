@@ -7,7 +7,7 @@ import type {
 } from '../client/zk-client.js';
 import type { LeaseLostError, NotLeaderError } from './errors.js';
 import type { Term } from './term.js';
-import type { Deadlock, GrantKind, Participant, Recipe } from './types.js';
+import type { Deadlock, GrantKind, LockKind, Participant } from './types.js';
 
 /*
  * Messages on the channels of `node:diagnostics_channel`. The same object stands for a wait, a hold or a term in all
@@ -22,11 +22,15 @@ import type { Deadlock, GrantKind, Participant, Recipe } from './types.js';
 export interface ObservedLock {
   readonly client: ZkClient;
   readonly key: string;
-  /** The word for it in messages. */
+  /**
+   * The word for it in messages.
+   *
+   * @internal
+   */
   readonly noun: 'lock' | 'semaphore';
   /** The parent znode. */
   readonly path: string;
-  readonly recipe: Recipe;
+  readonly recipe: LockKind;
   /** As {@link Lock.participants}. */
   participants(): Promise<Participant[]>;
 }

@@ -8,7 +8,7 @@ import {
 import { MAX_TIMER } from '../client/sleep.js';
 import { IllegalStateError, LeaseLostError, type LockRevokedError } from './errors.js';
 import { type AcquireOptions, type Lease, LeaseBase } from './lease.js';
-import type { GrantKind, Recipe } from './types.js';
+import type { GrantKind, LockKind } from './types.js';
 import type { QueuePosition } from './queue.js';
 
 type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
@@ -16,7 +16,7 @@ type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
 /** The znodes that a grant depends on: an Ownership. */
 interface GrantSource {
   readonly client: ZkClient;
-  readonly recipe: Recipe;
+  readonly recipe: LockKind;
   readonly path: string;
   readonly position: QueuePosition;
   /** Whether the session can still be trusted. Reads the clock. */

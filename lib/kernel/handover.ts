@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers';
 import type { Watch, ZkClient } from '../client/index.js';
 import { ProcessState } from '../client/process-state.js';
-import type { GrantKind, Recipe } from './types.js';
+import type { GrantKind, LockKind } from './types.js';
 import type { FifoSet } from '../client/fifo-set.js';
 import { type Grant, RESOLVED } from './grant.js';
 import { NodeData } from './node-data.js';
@@ -45,7 +45,7 @@ const DESCRIBE_AFTER = 50;
 /** What a handover needs to know of its lock. */
 export interface HandoverSpec {
   readonly client: ZkClient;
-  readonly recipe: Recipe;
+  readonly recipe: LockKind;
   readonly path: string;
   /** The parent of the znodes of the queue in which other processes wait. */
   readonly queueParent: string;

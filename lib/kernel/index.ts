@@ -35,5 +35,5 @@ export {
 } from './session-retry.js';
 export { WaitLimit, type WaitOptions } from './wait-limit.js';
 export { LeaseTerm } from './term.js';
-export type { Recipe } from './types.js';
+export type { LockKind } from './types.js';
 export { busy, cancelled, timedOut, Waiter, type WaitRequest } from './waiter.js';

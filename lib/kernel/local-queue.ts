@@ -16,7 +16,7 @@ import {
   type QueuePosition,
   waitInQueue,
 } from './queue.js';
-import type { Recipe, Target } from './types.js';
+import type { LockKind, Target } from './types.js';
 import {
   busy,
   cancelled,
@@ -58,7 +58,7 @@ export interface AcquireContext {
   readonly tries: ImmediateRequests;
   readonly firstAttempt: FirstAttempt | undefined;
   onBlocked(node: NodeData): void;
-  onAhead(node: BlockingNode, session: Session): string | undefined;
+  whyBlocked(node: BlockingNode, session: Session): string | undefined;
 }
 
 type LocalQueues = Map<string, LocalQueue>;
@@ -179,7 +179,7 @@ export class LocalQueue {
         tries,
         firstAttempt,
         onBlocked: (node) => (this.blockedNode = node),
-        onAhead: (node, session) => reportDeadHolder(spec.client, target, node, session),
+        whyBlocked: (node, session) => reportDeadHolder(spec.client, target, node, session),
       });
       this.acquisition = undefined;
       // The signal of a request for permits may still have dependent signals of AbortSignal.any().
@@ -251,7 +251,7 @@ export class LocalQueue {
 interface QueuedLock extends Target {
   readonly client: ZkClient;
   readonly path: string;
-  readonly recipe: Recipe;
+  readonly recipe: LockKind;
 }
 
 /**

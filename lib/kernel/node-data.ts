@@ -73,7 +73,7 @@ export class NodeData {
   /** False once the wait has ended: after a grant, only the Handover writes the znode. */
   waiting = true;
   private version = 0;
-  private wanted: Uint8Array;
+  private newest: Uint8Array;
   private updating: Promise<boolean> | undefined;
   private last: Promise<unknown> = Promise.resolve();
   /** Whether the reply to the last write was lost, so that the version is unknown. */
@@ -85,7 +85,7 @@ export class NodeData {
     /** The data that the server has. */
     public data: Uint8Array,
   ) {
-    this.wanted = data;
+    this.newest = data;
   }
 
   /** Resolves when the update that is running has ended; undefined if none is. */
@@ -131,15 +131,15 @@ export class NodeData {
    * after a failure that a later update may overcome.
    */
   update(data: Uint8Array): Promise<boolean> {
-    this.wanted = data;
-    this.updating ??= this.writeWanted().finally(() => (this.updating = undefined));
+    this.newest = data;
+    this.updating ??= this.writeNewest().finally(() => (this.updating = undefined));
     return this.updating;
   }
 
-  private async writeWanted(): Promise<boolean> {
+  private async writeNewest(): Promise<boolean> {
     try {
-      while (this.uncertain || Buffer.compare(this.data, this.wanted) !== 0) {
-        await this.write(this.wanted);
+      while (this.uncertain || Buffer.compare(this.data, this.newest) !== 0) {
+        await this.write(this.newest);
       }
       return true;
     } catch (error) {

@@ -3,7 +3,7 @@ import type { TransactionOperation, TransactionResults, ZkClient } from '../clie
 import { ProcessState } from '../client/process-state.js';
 import { runWrite } from '../client/zk-client.js';
 import { LeaseLostError, LockRevokedError } from './errors.js';
-import type { GrantKind, Recipe } from './types.js';
+import type { GrantKind, LockKind } from './types.js';
 import { FifoSet } from '../client/fifo-set.js';
 import { DelayedWatches } from './delayed-watches.js';
 import { Grant, RESOLVED } from './grant.js';
@@ -67,7 +67,7 @@ export class Ownership {
 
   constructor(
     readonly client: ZkClient,
-    readonly recipe: Recipe,
+    readonly recipe: LockKind,
     readonly path: string,
     readonly position: QueuePosition,
     private readonly successor?: Successor,

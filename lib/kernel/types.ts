@@ -7,7 +7,7 @@ export interface Target {
 }
 
 /** The kind of a lock. Locks of one kind on one path exclude or share each other. */
-export type Recipe = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
+export type LockKind = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
 
 /**
  * How a grant came about: `'cold'`, by a new znode; `'handed-over'`, from another caller of this process without a
@@ -53,9 +53,9 @@ export interface Participant {
   /** What the participant holds or waits for. */
   readonly mode: 'exclusive' | 'read' | 'write' | 'permit';
   /**
-   * For a znode of this process that holds or lingers: when the present hold (of readers, the longest one) or the linger
-   * began. Otherwise when the znode was created, by the clock of the ensemble: then its process began to wait for the
-   * lock, and it may have held it, with one caller after the other, at any time since.
+   * For a znode of this process that holds or lingers: when the current hold (of readers, the longest one) or the linger
+   * began. For any other znode: when it was created, by the clock of the ensemble. Its process has waited for the lock
+   * since then, or has held it for one caller after the other.
    */
   readonly since: Date;
   /** The id of the session that owns the znode, in hexadecimal. Do not publish it, see {@link ZkClient.sessionId}. */
@@ -67,9 +67,9 @@ export interface Participant {
   /** The id of the process; undefined for znodes of other libraries. */
   readonly pid?: number;
   /**
-   * The details of the holder or of the first waiter; undefined while the znode lingers. In the process of the holder, they
-   * are those of the present holder. Other processes see them 50 ms after the hold began, and after shorter holds still
-   * those of an earlier holder. Readers that share a znode have the details of the first of them there.
+   * The details of the holder or of the first waiter; undefined while the znode lingers. Other processes see those of a
+   * hold that has lasted for 50 ms; until then they see those of an earlier holder. Of the readers that share a znode,
+   * other processes see the details of the first one.
    */
   readonly details?: HolderDetails;
   /** The data of a znode of another library, as text. Curator writes the address of the host. */

@@ -13,8 +13,8 @@ export interface CandidateOptions {
   /**
    * A whole number of 0 or more. The candidate with the highest priority leads while it takes part: a leader with a lower
    * one gives the leadership up, and joins the queue again behind it. Candidates of equal priority lead in the order of
-   * arrival. A candidate without this option, such as Curator's, has priority 0 and never resigns for a higher one, so set it on all instances.
-   * Default: none.
+   * arrival. Set it on all instances: a candidate without it, such as one of Curator, counts as priority 0, and it does not
+   * give the leadership up for a higher priority. Default: none.
    */
   priority?: number | undefined;
   /**

@@ -214,7 +214,7 @@ export abstract class Candidate {
             // If it fails, the wait fails as well.
             this.publishFollow(own.path).catch(() => {});
           },
-          onAhead: (...ahead) =>
+          whyBlocked: (...ahead) =>
             isProcess ? reportDeadHolder(client, target, ...ahead) : undefined,
         },
       );

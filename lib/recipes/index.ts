@@ -43,7 +43,7 @@ export {
 export type { AcquireOptions, Lease } from '../kernel/lease.js';
 export { type LeaderParticipant, revoke } from '../kernel/participants.js';
 export type { Term } from '../kernel/term.js';
-export type { Deadlock, HolderDetails, Participant, Recipe } from '../kernel/types.js';
+export type { Deadlock, HolderDetails, LockKind, Participant } from '../kernel/types.js';
 export { Candidate, type CandidateState } from './candidate.js';
 export { LeaderLatch } from './leader-latch.js';
 export { CancelLeadershipError, LeaderSelector } from './leader-selector.js';

@@ -14,7 +14,7 @@ import { type Grant, RESOLVED } from '../kernel/grant.js';
 import { type QueueEntry, readParticipants, revoke } from '../kernel/participants.js';
 import { connectWithin } from '../kernel/waiter.js';
 import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from '../kernel/lease.js';
-import type { Participant, Recipe } from '../kernel/types.js';
+import type { Participant, LockKind } from '../kernel/types.js';
 
 /**
  * The options of the constructor of a lock.
@@ -62,14 +62,18 @@ export abstract class Lock<Options extends AcquireOptions = AcquireOptions> {
   /** The name of the lock in errors and leases. */
   readonly key: string;
   protected readonly reentrant: boolean;
+  /**
+   * The word for it in errors.
+   *
+   * @internal
+   */
+  readonly noun: 'lock' | 'semaphore' = 'lock';
 
   constructor(
     readonly client: ZkClient,
     readonly path: string,
-    readonly recipe: Recipe,
+    readonly recipe: LockKind,
     options: LockConstructorOptions = {},
-    /** The word for it in errors. */
-    readonly noun: 'lock' | 'semaphore' = 'lock',
   ) {
     checkBelowRoot(path);
     const { key = path, reentrant = true } = checkOptions(options, CONSTRUCTOR_RULES);

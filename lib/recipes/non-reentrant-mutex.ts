@@ -16,9 +16,12 @@ import { Semaphore } from './semaphore.js';
  * @publicApi
  */
 export class NonReentrantMutex extends Semaphore {
+  /** @internal */
+  override readonly noun = 'lock';
+
   constructor(client: ZkClient, path: string, options: Pick<LockConstructorOptions, 'key'> = {}) {
     const { key } = checkOptions(options, { key: STRING });
-    super(client, path, { key, permits: 1 }, 'lock');
+    super(client, path, { key, permits: 1 });
   }
 
   protected override heldByChain(): Grant | undefined {

@@ -110,7 +110,7 @@ export class PermitAcquisition {
       data,
       signal,
       onBlocked,
-      onAhead: (...ahead) => reportDeadHolder(client, target, ...ahead),
+      whyBlocked: (...ahead) => reportDeadHolder(client, target, ...ahead),
       onNamed,
     });
     waiter?.unblocked();

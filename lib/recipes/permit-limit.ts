@@ -59,7 +59,7 @@ export class PermitLimit {
    * @returns a function that ends the use
    * @throws BadOptionError if another user in this process has another number
    */
-  agree(): () => void {
+  addUser(): () => void {
     let byPath = agreed.get(this.client);
     if (!byPath) agreed.set(this.client, (byPath = new Map()));
     const current = byPath.get(this.path) ?? { permits: this.permits, users: 0 };

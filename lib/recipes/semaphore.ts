@@ -57,17 +57,14 @@ const PERMIT_RULES: Rules<PermitOptions> = { ...ACQUIRE_RULES, count: wholeNumbe
  * @publicApi
  */
 export class Semaphore extends Lock<PermitOptions> {
+  /** @internal */
+  override readonly noun: Lock['noun'] = 'semaphore';
   private readonly limit: PermitLimit;
   private readonly acquisition: PermitAcquisition;
 
-  constructor(
-    client: ZkClient,
-    path: string,
-    options: SemaphoreOptions,
-    noun: Lock['noun'] = 'semaphore',
-  ) {
+  constructor(client: ZkClient, path: string, options: SemaphoreOptions) {
     const { key, reentrant } = checkOptions(options, SEMAPHORE_RULES);
-    super(client, path, 'semaphore', { key, reentrant }, noun);
+    super(client, path, 'semaphore', { key, reentrant });
     this.limit = new PermitLimit(client, path, options?.permits);
     this.acquisition = new PermitAcquisition(client, path, this.limit);
   }
@@ -192,7 +189,7 @@ export class Semaphore extends Lock<PermitOptions> {
           own.clear();
         }
       },
-      use: () => limit.agree(),
+      use: () => limit.addUser(),
     };
   }
 
@@ -200,7 +197,7 @@ export class Semaphore extends Lock<PermitOptions> {
   private takeEach(request: Request): Promise<Grant[]> {
     const { client, path, recipe, limit, acquisition } = this;
     if (request.signal?.aborted) throw cancelled(this, request.signal);
-    const endUse = limit.agree();
+    const endUse = limit.addUser();
     const acquiring = new AbortController();
     const waiter = new Waiter<Grant[]>(request, { remove: () => acquiring.abort(NO_WAITERS) });
     const { count, data } = request;

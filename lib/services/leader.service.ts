@@ -52,8 +52,8 @@ export class LeaderService {
   private closing: Promise<void> | undefined;
 
   /**
-   * @param elections options of elections for calls that leave them out
-   * @param participantId id of this process in elections without an `id`; default: host name and process id
+   * @param elections the default options of elections, by their names
+   * @param participantId the default id of this process in elections; default: host name and process id
    * @param report receives errors that keep this process from joining an election, which it retries, and
    *   errors that a `takeLeadership` throws; default: a process warning
    */

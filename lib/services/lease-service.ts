@@ -39,7 +39,7 @@ export interface LeaseOptions extends AcquireOptions {
 }
 
 /**
- * Defaults of a connection's services, for options that a call leaves out.
+ * The default options of the services of a connection.
  *
  * @publicApi
  */

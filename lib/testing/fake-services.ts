@@ -21,7 +21,7 @@ import {
   cancelled,
   Grant,
   LeaseTerm,
-  type Recipe,
+  type LockKind,
   RESOLVED,
   timedOut,
   Waiter,
@@ -78,7 +78,7 @@ type PermitOptions = NonNullable<Parameters<Semaphore['acquire']>[0]>;
 
 interface Held {
   readonly key: string;
-  readonly recipe: Recipe;
+  readonly recipe: LockKind;
   readonly count: number;
 }
 
@@ -115,7 +115,7 @@ export class FakeEnsemble {
     this.end(key, 'lose', () => true);
   }
 
-  private end(key: string, by: string, concerns: (recipe: Recipe) => boolean): void {
+  private end(key: string, by: string, concerns: (recipe: LockKind) => boolean): void {
     const cause = new Error(`the test called FakeLocks.${by}()`);
     const reason = new LeaseLostError(`the lease on ${key} was lost: ${cause.message}`, {
       key,
@@ -141,7 +141,7 @@ export class FakeEnsemble {
     return permits.reduce((sum, { count }) => sum + count, 0);
   }
 
-  grant({ key, path, recipe }: { key: string; path: string; recipe: Recipe }, count = 1): Grant {
+  grant({ key, path, recipe }: { key: string; path: string; recipe: LockKind }, count = 1): Grant {
     const grant: Grant = new Grant(
       {
         client: this.client,
@@ -199,7 +199,7 @@ export class FakeEnsemble {
     return () => void this.waiting.delete(waiter);
   }
 
-  private grantsOf(key: string, concerns: (recipe: Recipe) => boolean = () => true): Grant[] {
+  private grantsOf(key: string, concerns: (recipe: LockKind) => boolean = () => true): Grant[] {
     return [...this.held]
       .filter(([, held]) => held.key === key && concerns(held.recipe))
       .map(([grant]) => grant);

@@ -77,7 +77,7 @@ export class NestedWait {
   }
 
   /**
-   * Returns the claim that this wait holds a znode.
+   * Returns a claim: the call chain that waits here holds a znode.
    *
    * @param behind the znode that it waits behind, if another znode of this process has the claim
    */
