@@ -110,7 +110,7 @@ export class Handover {
   /** Grants the lock to the first waiter, and to all waiters if the lock is shared. */
   start(): void {
     const { waiters } = this.callers;
-    do this.grantTo(waiters.first!);
+    do waiters.first!.resolve(this.grantFor(waiters.first!.request));
     while (this.spec.shared && waiters.first);
   }
 
@@ -137,7 +137,7 @@ export class Handover {
       const obstacle = fits ? this.obstacle() : 'closed';
       if (obstacle === 'closed') return this.close();
       if (obstacle) return this.defer(obstacle);
-      this.grantTo(waiter);
+      waiter.resolve(this.grantFor(waiter.request));
     }
   }
 
@@ -190,10 +190,6 @@ export class Handover {
     obstacle.then(proceed, () => this.close());
   }
 
-  private grantTo(waiter: Waiter<Grant>): void {
-    waiter.resolve(this.grantFor(waiter.request));
-  }
-
   private grantFor(request: Request): Grant {
     const { shared } = this.spec;
     const kind = this.state === 'lingering' ? 'lingering' : this.kind;
@@ -212,7 +208,7 @@ export class Handover {
   /** No grant is left, and no caller waits. */
   private rest(): Promise<void> | void {
     if (this.state === 'lingering' || this.state === 'leaving') return;
-    if (!this.spec.shared) return this.linger();
+    if (!this.spec.shared) return this.last.linger > 0 ? this.linger() : this.ownership.end();
     this.enter('leaving');
     // Readers that came in one turn of the event loop leave in one turn, and often come again. 64 readers that do so are
     // 58 % faster than with a new znode each time.

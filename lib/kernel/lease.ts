@@ -198,7 +198,7 @@ export function checkAcquire(
   nameOf?: (option: string) => string,
 ): void {
   checkOptions(options, rules, 'options', nameOf);
-  checkHold(options, nameOf?.('holdAtLeast'));
+  if (options.holdAtLeast) checkHold(options, nameOf?.('holdAtLeast'));
 }
 
 /** @param option the name of `holdAtLeast` in errors */

@@ -172,7 +172,7 @@ export class LocalQueue {
     const { target } = first.request;
     const acquisition = (this.acquisition = takeController());
     const { signal } = acquisition;
-    this.abortUnusable();
+    this.abortUnusable(acquisition);
     try {
       const position = await spec.acquire(first, {
         signal,
@@ -211,7 +211,7 @@ export class LocalQueue {
       this.handover = new Handover(spec, own, request, this);
       this.handover.start();
     }
-    if (used > 0 && tries.size > 0 && !spec.shared && !spec.servesPermits) {
+    if (used > 0 && tries.lastArrival > 0 && !spec.shared && !spec.servesPermits) {
       for (const waiter of tries.upTo(Infinity)) waiter.blocked();
     }
     for (const node of nodes.slice(used)) void session.guaranteedDelete(node);
@@ -229,14 +229,12 @@ export class LocalQueue {
   remove(waiter: Waiter<Grant>): void {
     this.waiters.delete(waiter);
     if (waiter.request.wait === 0) this.tries.delete(waiter);
-    this.abortUnusable();
+    if (this.acquisition) this.abortUnusable(this.acquisition);
   }
 
   /** Ends an acquisition whose znodes the first waiter cannot use. */
-  private abortUnusable(): void {
-    if (this.waiters.first?.request.count !== this.acquiredCount) {
-      this.acquisition?.abort(NO_WAITERS);
-    }
+  private abortUnusable(acquisition: AbortController): void {
+    if (this.waiters.first?.request.count !== this.acquiredCount) acquisition.abort(NO_WAITERS);
   }
 
   private endIfIdle(): void {

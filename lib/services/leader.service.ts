@@ -232,21 +232,17 @@ export class LeaderService {
 
   private existingLatch(
     existing: LeaderLatch | LeaderSelector,
-    { id = existing.id, path = existing.path, priority = existing.priority }: ElectionOptions,
+    { id, path, priority }: ElectionOptions,
   ): LeaderLatch {
     if (!(existing instanceof LeaderLatch)) throw joinedAlready(existing.key);
-    const joined = `this process already takes part in election ${JSON.stringify(existing.key)} with`;
-    if (id !== existing.id) {
-      const message = `${joined} id ${existing.id}, not ${JSON.stringify(id)}: omit id, or pass the same`;
-      throw new BadOptionError('id', id, { message });
-    }
-    if (path !== existing.path) {
-      const message = `${joined} path ${existing.path}, not ${JSON.stringify(path)}: omit path, or pass the same`;
-      throw new BadOptionError('path', path, { message });
-    }
-    if (priority !== existing.priority) {
-      const message = `${joined} ${existing.priority === undefined ? 'no priority' : `priority ${existing.priority}`}, not ${priority}: omit priority, or pass the same`;
-      throw new BadOptionError('priority', priority, { message });
+    const election = JSON.stringify(existing.key);
+    const options = { id, path, priority };
+    for (const option of ['id', 'path', 'priority'] as const) {
+      const [value, current] = [options[option], existing[option]];
+      if (value === undefined || value === current) continue;
+      const currently = current === undefined ? `no ${option}` : `${option} ${current}`;
+      const message = `this process already takes part in election ${election} with ${currently}, not ${JSON.stringify(value)}: omit ${option}, or pass the same`;
+      throw new BadOptionError(option, value, { message });
     }
     return existing;
   }

@@ -64,29 +64,22 @@ export const LEASE_RULES: Rules<LeaseOptions> = {
 
 const { signal: _, holdAtLeast: __, ...DEFAULT_RULES } = ACQUIRE_RULES;
 
-/** Returns the name of an option in error messages. */
+/** Returns the name of an option in error messages. Default: the option itself. */
 export type OptionNaming = (option: string) => string;
 
-export const sameName: OptionNaming = (option) => option;
-
 export function checkLeaseDefaults(defaults: unknown): asserts defaults is LeaseDefaults {
-  const named: OptionNaming = (option) => `defaults.${option}`;
-  checkOptions(defaults, DEFAULT_RULES, 'defaults', named);
-  checkDetailsOf(defaults as LeaseDefaults, named);
+  checkOptions(defaults, DEFAULT_RULES, 'defaults', (option) => `defaults.${option}`);
+  checkDetails((defaults as LeaseDefaults).details, 'defaults.details');
 }
 
 /** Checks the options of a call for a lock or permits. */
 export function checkLeaseOptions<O extends LeaseOptions>(
   options: O,
   rules: Rules<O>,
-  named: OptionNaming,
+  named?: OptionNaming,
 ): void {
   checkAcquire(options, rules, named);
-  checkDetailsOf(options, named);
-}
-
-function checkDetailsOf({ details }: LeaseDefaults, named: OptionNaming): void {
-  if (details !== undefined) checkDetails(details, named('details'));
+  checkDetails(options.details, named?.('details') ?? 'details');
 }
 
 /** A lock, a multi-lock or a semaphore. Its methods do not check their options. */
@@ -130,7 +123,7 @@ export abstract class LeaseService {
     const { lease, run, release } = await this.enterBy(request);
     try {
       const result = await run(() => fn(lease));
-      checkResult(result);
+      if (isObservable(result) || types.isGeneratorObject(result)) throw lateResult(result);
       return result;
     } finally {
       const released = release();
@@ -229,12 +222,11 @@ export function isContention(error: unknown): error is CoordinationError {
   return error instanceof CoordinationError && (error.code === 'BUSY' || error.code === 'TIMEOUT');
 }
 
-/** An Observable or a generator would start its work after the release, without the lock. */
-function checkResult(result: unknown): void {
-  if (!isObservable(result) && !types.isGeneratorObject(result)) return;
+/** Returns the error for an Observable or a generator: it would start its work after the release, without the lock. */
+function lateResult(result: unknown): BadOptionError {
   const expected =
     'no Observable and no generator, which would start after the release (await its values inside fn: lastValueFrom, for await)';
-  throw new BadOptionError('result of fn', result, expected);
+  return new BadOptionError('result of fn', result, expected);
 }
 
 /** Calls `onRevoke` in the caller's async context. Returns a function that removes the listener. */

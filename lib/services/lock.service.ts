@@ -27,7 +27,6 @@ import {
   type LeaseRequest,
   LeaseService,
   type OptionNaming,
-  sameName,
 } from './lease-service.js';
 
 /**
@@ -85,12 +84,12 @@ export const LOCK_RULES: Rules<LockOptions> = {
 export function checkLockOptions(
   options: unknown,
   keys: unknown,
-  named: OptionNaming = sameName,
+  named?: OptionNaming,
 ): asserts options is LockOptions {
   checkLeaseOptions(options as LockOptions, LOCK_RULES, named);
   const { path } = options as LockOptions;
   if (path !== undefined && Array.isArray(keys)) {
-    throw new BadOptionError(named('path'), path, 'left out with a list of keys');
+    throw new BadOptionError(named?.('path') ?? 'path', path, 'left out with a list of keys');
   }
 }
 

@@ -23,7 +23,6 @@ import {
   type LeaseRequest,
   LeaseService,
   type OptionNaming,
-  sameName,
 } from './lease-service.js';
 
 /**
@@ -64,7 +63,7 @@ export const SEMAPHORE_RULES: Rules<AcquirePermitOptions> = {
 
 export function checkSemaphoreOptions(
   options: unknown,
-  named: OptionNaming = sameName,
+  named: OptionNaming = (option) => option,
 ): asserts options is AcquirePermitOptions {
   checkLeaseOptions(options as AcquirePermitOptions, SEMAPHORE_RULES, named);
   const { permits, count = 1 } = options as AcquirePermitOptions;
