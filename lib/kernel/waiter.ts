@@ -161,10 +161,9 @@ export function busy({ noun, key }: Target, why = `lock ${quotedKey(key)} is hel
 
 export function timedOut({ noun, key }: Target, wait: number): LockTimeoutError {
   const name = `${noun} ${quotedKey(key)}`;
-  const holders = 'participants() lists the holders';
   const messages = {
-    lock: `${name} was not granted within ${wait} ms; ${holders}`,
-    semaphore: `no permit of ${name} was granted within ${wait} ms; ${holders}`,
+    lock: `lock ${quotedKey(key)} was not granted within ${wait} ms; participants() lists the holders`,
+    semaphore: `no permit of ${name} was granted within ${wait} ms; participants() lists the holders`,
     election: `${name} was not won within ${wait} ms`,
   };
   return new LockTimeoutError(messages[noun], { key });
