@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { afterAll, beforeAll, inject } from 'vitest';
 import { type Session, ZkClient, type ZkClientOptions } from '../../lib/client/index.js';
@@ -73,6 +74,8 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
   let server: RealZooKeeper | EmbeddedZooKeeper | undefined;
   let port: number | undefined;
   let paths = 0;
+  // Files of one worker share a real server, and its process id.
+  const file = randomBytes(4).toString('hex');
 
   beforeAll(async () => {
     if (kind === 'embedded') {
@@ -119,7 +122,7 @@ export function useServer({ own = false }: ServerOptions = {}): TestServer {
       await (stopped instanceof RealZooKeeper ? stopped.start() : stopped.restart());
     },
     restart: async () => owned().restart(),
-    path: (name) => `/test-${process.pid}-${++paths}-${name}`,
+    path: (name) => `/test-${file}-${++paths}-${name}`,
     watchCount: async () => {
       // The word `wchs` omits watches of children.
       const answer = await fourLetterWord(portOf(), 'mntr');
