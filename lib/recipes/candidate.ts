@@ -44,8 +44,8 @@ export abstract class Candidate {
   readonly priority: number | undefined;
   /** The marker in the names of its znodes. */
   protected abstract readonly marker: string;
-  /** Whether another term is wanted after the current one. */
-  protected wanted = true;
+  /** Whether it joins the queue again after the current term. */
+  protected continues = true;
   protected current: LeaseTerm | undefined;
   /** The last error that prevented joining; undefined while this candidate has joined or tries again. */
   protected failure: Error | undefined;
@@ -53,7 +53,7 @@ export abstract class Candidate {
   protected readonly leadershipWaiters = new Listeners<void>();
   protected readonly closing = new AbortController();
   /** Resolves when the znode of the latest term is deleted. */
-  protected serving: Promise<void> | undefined;
+  protected termOver: Promise<void> | undefined;
   private listeners = new Listeners<Term | undefined>();
   private readonly reporter: ErrorReporter;
   private phase: CandidateState = 'latent';
@@ -174,11 +174,11 @@ export abstract class Candidate {
     });
   }
 
-  /** Serves one term after the other while another is wanted. */
+  /** Serves one term after the other as long as it joins again. */
   private async runCampaign(): Promise<void> {
-    while (this.wanted && !this.closing.signal.aborted) {
+    while (this.continues && !this.closing.signal.aborted) {
       try {
-        await this.whenElected((term) => (this.serving = this.serve(term)), this.closing.signal);
+        await this.whenElected((term) => (this.termOver = this.serve(term)), this.closing.signal);
       } catch (error) {
         // The abort caused the error.
         if (this.closing.signal.aborted) break;
@@ -186,9 +186,9 @@ export abstract class Candidate {
         else await this.pauseAfter(error as Error);
       }
     }
-    // Cleared in the tick of the last check of `wanted`; otherwise requeue() would take this loop for one that runs.
+    // Cleared in the tick of the last check of `continues`; otherwise requeue() would take this loop for one that runs.
     this.campaign = undefined;
-    // The client was closed during a term after which no other was wanted.
+    // The client was closed during a term after which it does not join again.
     if (this.client.state === 'CLOSED') void this.end(false);
   }
 
@@ -222,9 +222,9 @@ export abstract class Candidate {
       if (!isOutranked(rank, children)) {
         const grant = new Ownership(client, 'election', parent, position).grant();
         const term = new LeaseTerm(grant.lease(this.key), this.id);
-        const serving = serve(term);
+        const served = serve(term);
         if (this.priority !== undefined) void this.endWhenOutranked(term, session);
-        return serving;
+        return served;
       }
       await Promise.all(nodes.map((node) => session.guaranteedDelete(node)));
     }
@@ -267,7 +267,7 @@ export abstract class Candidate {
     // It rejects only by the signal.
     await untilOutranked(this.client, session, this.rank, { signal, onError }).catch(() => {});
     if (signal.aborted) return;
-    this.wanted = true;
+    this.continues = true;
     term.end('given up for a candidate with a higher priority');
   }
 

@@ -82,8 +82,8 @@ export class LeaderSelector extends Candidate {
    */
   requeue(): boolean {
     if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
-    if (this.wanted) return false;
-    this.wanted = true;
+    if (this.continues) return false;
+    this.continues = true;
     this.join();
     return true;
   }
@@ -106,7 +106,7 @@ export class LeaderSelector extends Candidate {
     if (this.state !== 'started') throw this.illegal(`is ${this.state}`);
     const { byLeader } = this;
     this.interruptLeadership();
-    if (!byLeader) await this.serving;
+    if (!byLeader) await this.termOver;
   }
 
   /**
@@ -125,7 +125,7 @@ export class LeaderSelector extends Candidate {
   }
 
   protected override async lead(term: LeaseTerm): Promise<void> {
-    this.wanted = this.autoRequeue;
+    this.continues = this.autoRequeue;
     try {
       await runLeading(term, async () => this.takeLeadership(term));
     } catch (error) {
