@@ -29,7 +29,7 @@ interface OwnNode {
   /** Ends a wait for the connection. */
   readonly signal?: AbortSignal | undefined;
   /** Deletes the znode. Called when the call fails and the znode may exist. */
-  readonly undo?: () => Promise<void> | void;
+  readonly undo?: () => void;
 }
 
 /**
@@ -65,7 +65,7 @@ export async function repeatCreate<T>(
       }
     }
   } catch (error) {
-    if (maybeCreated) await undo?.();
+    if (maybeCreated) undo?.();
     containers.abandon();
     throw error;
   }

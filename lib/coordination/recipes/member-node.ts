@@ -41,7 +41,7 @@ export function checkMemberId(id: unknown): string {
 
 /** The ephemeral znode of a member, in one session after the other. */
 export class MemberNode {
-  /** The session in which the znode was created last. */
+  /** The session that may own the znode. */
   private owner: Session | undefined;
   /** The ids of the sessions of this process that may own the znode. */
   private readonly sessions = new Set<string>();
@@ -61,9 +61,9 @@ export class MemberNode {
    */
   async create(session: Session, data: Uint8Array, signal: AbortSignal): Promise<boolean> {
     const { path, client } = this;
-    this.owner = undefined;
+    this.owner = session;
     this.sessions.add(session.id);
-    const rules = { parent: parentOf(path), signal, undo: () => this.deleteOf(session) };
+    const rules = { parent: parentOf(path), signal };
     // If a create without a reply was applied, its repetition finds the znode of this session.
     const created = await repeatCreate(client, session, rules, async () => {
       signal.throwIfAborted();
@@ -75,26 +75,19 @@ export class MemberNode {
         return (await this.isOwn(session, signal)) ? false : undefined;
       }
     });
-    this.owner = session;
     this.sessions.clear();
     this.sessions.add(session.id);
     return created;
   }
 
-  /** Deletes the znode, if it belongs to the session in which this object has created it. Reports an error. */
+  /**
+   * Deletes the znode, if it belongs to the session of the last create, also one whose reply was lost. Reports an error,
+   * because the caller leaves the group and must finish that.
+   */
   async delete(): Promise<void> {
-    const { owner } = this;
+    const { client, owner, path } = this;
     this.owner = undefined;
-    if (owner) await this.deleteOf(owner);
-  }
-
-  private async deleteOf(session: Session): Promise<void> {
-    try {
-      await deleteOwn(this.client, session, this.path);
-    } catch (error) {
-      // The caller leaves the group, and must finish that.
-      this.reporter.report(error);
-    }
+    if (owner) await deleteOwn(client, owner, path).catch((error) => this.reporter.report(error));
   }
 
   /** Resolves to true if the znode belongs to `session`, and otherwise to false when it may be gone. */

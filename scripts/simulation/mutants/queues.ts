@@ -47,7 +47,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/own-node.ts',
-        search: 'if (maybeCreated) await undo?.();',
+        search: 'if (maybeCreated) undo?.();',
         replace: '',
       },
     ],

@@ -36,29 +36,39 @@ function setUp(owner: string, ...failures: Error[]) {
       signal.aborted ? Promise.reject(signal.reason as Error) : Promise.resolve(session),
   } as unknown as ZkClient;
   const node = new MemberNode(client, PATH, new ErrorReporter(() => {}));
-  return { deletes, created: node.create(session, DATA, stop.signal) };
+  return { deletes, node, created: node.create(session, DATA, stop.signal) };
 }
 
 const lost = (maybeApplied: boolean) => new ConnectionError('lost', { maybeApplied });
 const exists = new NodeError('NODE_EXISTS', PATH, -110, 'create');
 
 test('a member that is closed after a lost reply deletes the znode that it has created', async () => {
-  const { created, deletes } = setUp('own', lost(true));
+  const { created, deletes, node } = setUp('own', lost(true));
   await expect(created).rejects.toThrow('stopped');
+  await node.delete();
   expect(deletes).toEqual([PATH]);
 });
 
 test('a member that is closed while it reads its znode after a lost reply deletes it', async () => {
-  const { created, deletes } = setUp('own', lost(true), exists);
+  const { created, deletes, node } = setUp('own', lost(true), exists);
   await expect(created).rejects.toThrow('stopped');
+  await node.delete();
+  expect(deletes).toEqual([PATH]);
+});
+
+test('a member that begins again in its session and is closed before it has read its znode deletes it', async () => {
+  const { created, deletes, node } = setUp('own', exists);
+  await expect(created).rejects.toThrow('stopped');
+  await node.delete();
   expect(deletes).toEqual([PATH]);
 });
 
 test.each([true, false])(
   'a member that is closed after a lost create (maybeApplied: %s) leaves the znode of another session',
   async (maybeApplied) => {
-    const { created, deletes } = setUp('other', lost(maybeApplied));
+    const { created, deletes, node } = setUp('other', lost(maybeApplied));
     await expect(created).rejects.toThrow('stopped');
+    await node.delete();
     expect(deletes).toEqual([]);
   },
 );
