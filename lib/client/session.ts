@@ -200,6 +200,15 @@ export class Session {
     return this.alive && (this.#settings.policy === 'session' || this.connected);
   }
 
+  /**
+   * Why the session is not trusted.
+   *
+   * @internal
+   */
+  get doubt(): CoordinationError | undefined {
+    return this.#state.doubt;
+  }
+
   /** The kind of the server of the latest connection; undefined before the first one. */
   get serverKind(): ServerKind | undefined {
     return this.#serverKind;

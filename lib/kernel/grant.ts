@@ -21,6 +21,8 @@ interface GrantSource {
   readonly position: QueuePosition;
   /** Whether the session can still be trusted. Reads the clock. */
   readonly trusted: boolean;
+  /** Ends the grants if the session cannot be trusted. */
+  noticeLoss(): void;
   /** Takes a grant back. Resolves when other processes can be granted the lock. */
   returned(grant: Grant): Promise<void>;
   /** Disables handover: the znodes are deleted with the last grant. */
@@ -89,8 +91,8 @@ export class Grant {
   }
 
   get signal(): AbortSignal {
-    // After a pause this notices a loss, and aborts the signal before the caller sees it.
-    void this.held;
+    // After a pause, or in a listener for the end of another lease, this notices the loss before the caller does.
+    if (this.state === 'held' && !this.ownership.trusted) this.ownership.noticeLoss();
     this.loss ??= new AbortController();
     this.notifyLoss();
     return this.loss.signal;

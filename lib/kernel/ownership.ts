@@ -184,6 +184,14 @@ export class Ownership {
     }
   }
 
+  /**
+   * Ends the grants if the session is not trusted. A listener that is called before this one has been learns of it here.
+   */
+  noticeLoss(): void {
+    const { doubt } = this.position.session;
+    if (doubt && !this.ended) this.distrust(doubt);
+  }
+
   /** Ends all grants as lost, and deletes the znodes. */
   lose(cause: Error): void {
     if (this.ended) return;
@@ -191,8 +199,8 @@ export class Ownership {
     const reason = new LeaseLostError(message, { cause });
     const lost = [...this.grants];
     this.grants.clear();
-    void this.end();
     for (const grant of lost) grant.end('lost', reason);
+    void this.end();
     for (const grant of lost) grant.notifyLoss();
   }
 }

@@ -73,7 +73,7 @@ export class LeaseTerm implements Term {
 
   get signal(): AbortSignal {
     // Reads the clock, as the signal of a lease does, so a loss aborts the signal here.
-    void this.lease.held;
+    void this.lease.signal;
     return this.ending.signal;
   }
 

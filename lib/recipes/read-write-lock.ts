@@ -12,6 +12,7 @@ import { protectedCreate } from '../kernel/own-node.js';
 import { acquireQueued } from '../kernel/local-queue.js';
 import { retryRead } from '../kernel/session-retry.js';
 import type { AcquireOptions, Lease } from '../kernel/lease.js';
+import { Waiter, type WaitRequest } from '../kernel/waiter.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 
 /*
@@ -123,16 +124,29 @@ export class ReadLock extends Lock {
     return entriesOf(this);
   }
 
-  private async besideWriter(writing: Grant, options: AcquireOptions): Promise<Grant> {
-    try {
-      return await this.createBeside(writing, options);
-    } catch (error) {
-      // The read znode must be in the session of the write znode, so there is no session to try again in.
-      throw error instanceof SessionExpiredError ? lostWriteLock(writing, error) : error;
-    }
+  private besideWriter(
+    writing: Grant,
+    { wait = Infinity, signal, details }: AcquireOptions,
+  ): Promise<Grant> {
+    const ended = new AbortController();
+    const request = { target: this, wait, signal };
+    const waiter = new Waiter<Grant, WaitRequest>(request, { remove: () => ended.abort() });
+    this.createBeside(writing, details, ended.signal).then(
+      (grant) => waiter.resolve(grant) || grant.release(),
+      (error) => {
+        // The read znode must be in the session of the write znode, so there is no session to try again in.
+        const isOver = error instanceof SessionExpiredError;
+        waiter.reject(isOver ? lostWriteLock(writing, error) : error);
+      },
+    );
+    return waiter.promise;
   }
 
-  private async createBeside(writing: Grant, { details }: AcquireOptions): Promise<Grant> {
+  private async createBeside(
+    writing: Grant,
+    details: AcquireOptions['details'],
+    signal: AbortSignal,
+  ): Promise<Grant> {
     const { client, path: parent } = this;
     const { session, nodes } = writing.ownership.position;
     const writer = nodes[0]!.slice(parent.length + 1);
@@ -141,11 +155,13 @@ export class ReadLock extends Lock {
       suffix: READ + writer.slice(writer.lastIndexOf(WRITE) + WRITE.length),
       data: holderData(details),
       mode: 'ephemeral',
+      signal,
     });
     const reading = `${parent}/${created.name}`;
     try {
       const { children, stat } =
-        created.listing ?? (await retryRead(client, session, () => session.children(parent)));
+        created.listing ??
+        (await retryRead(client, session, () => session.children(parent), signal));
       // Without the write znode ahead of it, other znodes may have passed our read znode.
       if (!writing.held || !children.includes(writer) || !children.includes(created.name)) {
         throw lostWriteLock(writing);

@@ -152,6 +152,7 @@ export class FakeEnsemble {
         returned: async () => void this.held.delete(grant),
         end: () => RESOLVED,
         endAfterGrants() {},
+        noticeLoss: () => {},
         lose: () => {},
         transaction: (_, operations) => this.applied(operations),
         watchNodes() {},

@@ -56,7 +56,7 @@ export class OwnedPartition implements Partition {
 
   get signal(): AbortSignal {
     // Reads the clock, as the signal of a lease does, so a loss aborts the signal here.
-    void this.lease.held;
+    void this.lease.signal;
     return this.ending.signal;
   }
 

@@ -474,3 +474,13 @@ describe('kazoo 730: exhausted sequence numbers', () => {
     await client.delete(theirs);
   });
 });
+
+it('a listener for the end of one lease sees the end of the others of its session', async () => {
+  const first = await new Mutex(client, `${path}/first`).acquire();
+  const second = await new Mutex(client, `${path}/second`).acquire();
+  let atOnce: unknown;
+  first.signal.addEventListener('abort', () => (atOnce = second.signal.reason));
+  await expire(client, server);
+  await aborted(second.signal);
+  expect(atOnce).toBeInstanceOf(LeaseLostError);
+});

@@ -3,6 +3,7 @@ import {
   BadOptionError,
   LeaseLostError,
   LockBusyError,
+  LockTimeoutError,
   Mutex,
   ReadWriteLock,
   SelfDeadlockError,
@@ -10,7 +11,7 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { Session } from '../../../lib/client/session.js';
-import { aborted, expire, useClients } from '../../support/clients.js';
+import { aborted, expire, useClients, useLinks } from '../../support/clients.js';
 import {
   failureOf,
   nodesUnder,
@@ -23,6 +24,7 @@ import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
 
 const server = useServer();
 const connect = useClients(server);
+const newLink = useLinks(server);
 
 let path: string;
 let client: ZkClient;
@@ -254,6 +256,20 @@ describe('downgrade()', () => {
 });
 
 describe('when a session ends', () => {
+  it('the read lock inside of the write lock is acquired within its wait, also without a reply', async () => {
+    const link = await newLink();
+    const linked = await connect({ connectString: link.connectString });
+    const { read, write } = new ReadWriteLock(linked, path);
+    await write.withLock(async () => {
+      await link.holdAll();
+      await expect(read.acquire({ wait: 50 })).rejects.toThrow(LockTimeoutError);
+      await expect(read.acquire({ signal: AbortSignal.timeout(50) })).rejects.toThrow(
+        WaitCancelledError,
+      );
+      await link.resume();
+    });
+  });
+
   it('no caller can acquire the read lock inside the lost write lock', async () => {
     const { read, write } = new ReadWriteLock(client, path);
     await write.withLock(async (lease) => {
