@@ -36,7 +36,7 @@ export class WatchRegistry {
   /** The number of pending requests that set a one-time watch, by kind and path. */
   readonly #requests = new Map<string, number>();
 
-  /** Watches without a Watch object that stay on the server because a pending request is setting them again. */
+  /** Watches to remove from the server after a pending request: removed now, they would take its watch along. */
   readonly #deferredRemovals = new Set<string>();
 
   readonly #watches: Readonly<Record<WatchKind, Map<string, Set<Fire>>>> = {

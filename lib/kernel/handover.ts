@@ -20,7 +20,8 @@ import type { Request, Waiter } from './waiter.js';
  *              tokens are used up, or it must yield to the event loop       deferred
  *   held       released, and no caller waits                                lingering; closed without `linger`
  *   held       the last reader has released                                 leaving
- *   leaving    a reader joins                                               held
+ *   leaving    a reader asks                                                held; deferred while it is not known whether
+ *                                                                           a writer waits; closed if one waits
  *   leaving    the next turn of the event loop begins                       lingering; closed without `linger`
  *   deferred   the obstacle is over                                         held; closed if other processes wait
  *   lingering  a caller asks                                                held; deferred as above

@@ -74,7 +74,7 @@ export abstract class LeaseBase implements Lease {
   abstract readonly held: boolean;
   /** Why it was lost. */
   abstract readonly lost: LeaseLostError | undefined;
-  /** Called when the release has ended, before the caller learns of it. Services set it, for a shutdown that waits. */
+  /** Called when the release has settled, before the caller learns of it. Services stop tracking the lease then. */
   onReleased: (() => void) | undefined;
   private returned: Promise<void> | undefined;
 

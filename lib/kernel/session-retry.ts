@@ -109,8 +109,8 @@ const MAX_PAUSE = 1000;
 
 /**
  * Calls `attempt` until it resolves to a value: again in the next session after a session has ended, and in the same one
- * after `undefined`. It pauses before the second and later repetitions in a session: a broken server may never list our
- * znode.
+ * after `undefined`. From the second repetition in a session on it pauses, up to one second, because a broken server may never
+ * list our znode.
  *
  * @param onError called with any other error. It throws to end the loop
  * @param first where to begin; default: the current session

@@ -25,7 +25,7 @@ export interface WaitOptions {
 const IMMEDIATE_LIMIT = 2000;
 
 /** Describes the wait in error messages. */
-interface Target {
+interface WaitDescription {
   readonly noun: 'barrier' | 'cache' | 'queue' | 'znode';
   readonly key: string;
   /** The message of the timeout, before the duration. */
@@ -45,7 +45,7 @@ export class WaitLimit {
 
   /** @param stopping ends the wait with its reason */
   private constructor(
-    private readonly target: Target,
+    private readonly target: WaitDescription,
     { wait = Infinity, signal }: WaitOptions,
     stopping: AbortSignal | undefined,
   ) {
@@ -67,7 +67,7 @@ export class WaitLimit {
    * @throws BadOptionError if an option is invalid; what `work` throws
    */
   static async run<T>(
-    target: Target,
+    target: WaitDescription,
     options: WaitOptions,
     stopping: AbortSignal | undefined,
     work: (limit: WaitLimit) => Promise<T>,

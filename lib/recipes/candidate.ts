@@ -226,7 +226,7 @@ export abstract class Candidate {
         if (this.priority !== undefined) void this.endWhenOutranked(term, session);
         return served;
       }
-      await Promise.all(nodes.map((node) => session.guaranteedDelete(node)));
+      await session.guaranteedDelete(nodes[0]!);
     }
   }
 

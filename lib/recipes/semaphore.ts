@@ -144,8 +144,8 @@ export class Semaphore extends Lock<PermitOptions> {
   }
 
   /**
-   * Returns the lease znodes that the session of a request created after the request. If two threads of one Curator
-   * client wait, the permits of the first thread are taken for those that the second one asks for.
+   * Returns the lease znodes that the session of a request created after the request. Two requests of one Curator client
+   * cannot be distinguished, so permits that the first one holds may count as requested.
    */
   private async leasesOf(request: string, leases: readonly QueueNode[]): Promise<Set<QueueNode>> {
     const paths = leases.map(({ name }) => `${this.acquisition.leases}/${name}`);

@@ -2,7 +2,7 @@ import { distinctUntilChanged, Observable, Subject, takeUntil } from 'rxjs';
 import { BadOptionError, ShuttingDownError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { Listeners } from '../client/listeners.js';
-import { sleep } from '../client/sleep.js';
+import { sleep, whenSettled } from '../client/sleep.js';
 import { BELOW_ROOT, checkOptions } from '../client/validation.js';
 import {
   LeaderLatch,
@@ -195,11 +195,7 @@ export class LeaderService {
       candidate.close().then(() => open.delete(election));
     const closed = Promise.all([...this.candidates].map(close));
     this.shutdown.next();
-    const until = (wake: () => void) => {
-      void closed.then(wake);
-      return () => {};
-    };
-    await sleep(limit, { until, ref: true });
+    await sleep(limit, { until: whenSettled(closed), ref: true });
     for (const election of open) {
       const message = `takeLeadership has not settled within ${Math.round(limit)} ms of the shutdown: the next leader may begin while it runs`;
       this.report?.(election, new Error(message));

@@ -39,7 +39,7 @@ import { QueueItemError } from './errors.js';
  *    with its session.
  *
  * After an error of the handler, the item keeps its place, its number of failed attempts is stored, and its lock is
- * released. No consumer handles it until a delay has ended since it has first read this number.
+ * released. Each consumer waits for a delay after its first read of the new number before it handles the item again.
  */
 
 /** The queue of a consumer. */
