@@ -6,6 +6,7 @@ import { type CallGuard, MisuseError, type Requirement } from './requirement.js'
  * As rxjs' `using`, with asynchronous steps: `open` resolves to the source; `close` settles before the
  * subscriber is notified of the source's end. If the subscriber unsubscribes, even while `open` is
  * pending, `close` runs too, with `unsubscribed`. It runs once more after the end, so it must be idempotent.
+ * `close` waits for emitted promises: Nest awaits the one that it answers with, such as the commit of `map(async …)`.
  */
 export function usingAsync<T>({
   open,
@@ -15,20 +16,37 @@ export function usingAsync<T>({
   close: (unsubscribed: boolean) => Promise<void>;
 }): Observable<T> {
   return new Observable<T>((subscriber) => {
-    const closeThen = (notify: () => void) => void close(false).then(notify, notify);
+    const emitted = new Set<Promise<unknown>>();
+    /** Emits a promise for a thenable, because each `then` of a lazy one, such as a query builder, would run it. */
+    const track = (thenable: PromiseLike<unknown>) => {
+      const promise = Promise.resolve(thenable);
+      const forget = () => void emitted.delete(promise);
+      emitted.add(promise);
+      promise.then(forget, forget);
+      return promise as T;
+    };
+    const closeAfterEmitted = async (unsubscribed: boolean) => {
+      if (emitted.size > 0) await Promise.allSettled(emitted);
+      await close(unsubscribed);
+    };
+    const closeThen = (notify: () => void) => void closeAfterEmitted(false).then(notify, notify);
     const source = from(open())
       .pipe(mergeMap((stream) => stream))
       .subscribe({
-        next: (value) => subscriber.next(value),
+        next: (value) => subscriber.next(isThenable(value) ? track(value) : value),
         error: (error) => closeThen(() => subscriber.error(error)),
         complete: () => closeThen(() => subscriber.complete()),
       });
     return () => {
       // An error of `open` or of the source after that is dropped, because nobody is subscribed any more.
       source.unsubscribe();
-      void close(true);
+      void closeAfterEmitted(true);
     };
   });
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
 /** Converts the result of a method as Nest does: a stream, a value, or a promise of a value. */

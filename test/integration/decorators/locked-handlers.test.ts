@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   type ArgumentsHost,
   Body,
@@ -25,7 +26,20 @@ import {
   WaitCancelledError,
   ZkExceptionFilter,
 } from 'nestjs-zookeeper';
-import { catchError, finalize, from, mergeMap, race, retry, throwError } from 'rxjs';
+import {
+  catchError,
+  concat,
+  finalize,
+  firstValueFrom,
+  from,
+  map,
+  mergeMap,
+  Observable,
+  of,
+  race,
+  retry,
+  throwError,
+} from 'rxjs';
 import { describe, expect, vi } from 'vitest';
 import { call, get, post } from '../../support/http-calls.js';
 import { Gate } from '../../support/gate.js';
@@ -263,6 +277,87 @@ describe('a locked HTTP handler', () => {
       expect(app.get(LockService).held('goods')).toBe(false);
     },
   );
+
+  it.each(['/fixed', '/argument/goods', '/stream', '/fails'])(
+    'holds its lock until a promise that an interceptor or the method emits has settled (%s)',
+    async (path) => {
+      let [calls, inside, most] = [0, 0, 0];
+      const commit = async () => {
+        most = Math.max(most, ++inside);
+        await delay(10_000);
+        inside--;
+        calls++;
+        return 'committed';
+      };
+      const Commits = () =>
+        UseInterceptors({
+          intercept: (_: unknown, next: CallHandler) => next.handle().pipe(map(commit)),
+        });
+      @Controller()
+      class Shop {
+        @Get('fixed')
+        @Commits()
+        @DistributedLock('goods')
+        async fixed() {}
+
+        @Get('argument/:id')
+        @DistributedLock((id) => id)
+        @Commits()
+        async argument(@Param('id') _id: string) {}
+
+        @Get('stream')
+        @DistributedLock('goods')
+        stream(): Observable<unknown> {
+          // As a query builder: each call of `then` runs it.
+          const query = {
+            // oxlint-disable-next-line unicorn/no-thenable
+            then: (resolve: (value: unknown) => void) => void commit().then(resolve),
+          };
+          return of(query);
+        }
+
+        @Get('fails')
+        @DistributedLock('goods')
+        fails(): Observable<unknown> {
+          return concat(
+            of(commit()),
+            throwError(() => new HttpException('late', 409)),
+          );
+        }
+      }
+      const app = await apps.start({ controllers: [Shop] });
+      const answers = await Promise.all([1, 2, 3].map(() => get(app, path)));
+      const [status, text] = path === '/fails' ? [409, 'late'] : [200, 'committed'];
+      for (const answer of answers) {
+        expect(answer).toMatchObject({ status, text: expect.stringContaining(text) as string });
+      }
+      expect({ calls, most }).toEqual({ calls: 3, most: 1 });
+      expect(app.get(LockService).held('goods')).toBe(false);
+    },
+  );
+
+  it('holds its lock for a promise whose subscriber has left', async () => {
+    const gate = new Gate();
+    @Injectable()
+    class Shop {
+      @DistributedLock('goods')
+      sell(): Observable<Promise<void>> {
+        return of(gate.pass());
+      }
+    }
+    const app = await apps.start({ providers: [Shop] });
+    const promise = await firstValueFrom(
+      app
+        .get(Shop)
+        .sell()
+        .pipe(map((sold) => [sold])),
+    );
+    const locks = app.get(LockService);
+    expect(locks.held('goods')).toBe(true);
+    gate.open();
+    await Promise.all(promise);
+    await expect.poll(() => locks.held('goods')).toBe(false);
+  });
 
   it('acquires its lock in a subclass that inherits it, or that overrides and calls it', async () => {
     class Base {
