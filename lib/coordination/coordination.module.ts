@@ -5,8 +5,15 @@ import {
   type OnModuleDestroy,
   type Provider,
 } from '@nestjs/common';
-import { DiscoveryModule, DiscoveryService, MetadataScanner } from '@nestjs/core';
-import { BOOLEAN, checkOptions, type Rules, UNCHECKED, type ZkClient } from '../client/index.js';
+import { DiscoveryModule, DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
+import {
+  BadOptionError,
+  BOOLEAN,
+  checkOptions,
+  type Rules,
+  UNCHECKED,
+  type ZkClient,
+} from '../client/index.js';
 import { MisuseError } from '../decorators/requirement.js';
 import {
   connectionName,
@@ -44,10 +51,12 @@ class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
     private readonly partitions: PartitionService,
     private readonly discovery: DiscoveryService,
     private readonly scanner: MetadataScanner,
+    private readonly modules: ModulesContainer,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
     try {
+      checkUnique(this.connection, this.modules);
       const services = { coordination: this.service, partitions: this.partitions };
       startBackgroundMethods(services, this.connection, this.discovery, this.scanner);
     } catch (error) {
@@ -64,13 +73,14 @@ class CoordinationLifecycle implements OnApplicationBootstrap, OnModuleDestroy {
 }
 
 /**
- * Provides the coordination recipes over a connection of `ZkModule`, which must be global.
+ * Provides the coordination recipes over a connection of `ZkModule`, which must be global. Import it once for each connection,
+ * in the root module.
  *
  * @publicApi
  */
 @Module({})
 export class CoordinationModule {
-  /** @throws BadOptionError for an unknown option or an unusable value */
+  /** @throws BadOptionError for an unknown option or an unusable value, and at the start for a second module of a connection */
   static forRoot(options: CoordinationModuleOptions = {}): DynamicModule {
     checkOptions(options, RULES);
     const { connection, isGlobal = true } = options;
@@ -93,9 +103,15 @@ export class CoordinationModule {
       },
       {
         provide: CoordinationLifecycle,
-        inject: [token, partitions, DiscoveryService, MetadataScanner],
+        inject: [token, partitions, DiscoveryService, MetadataScanner, ModulesContainer],
         useFactory: (
-          ...parts: [CoordinationService, PartitionService, DiscoveryService, MetadataScanner]
+          ...parts: [
+            CoordinationService,
+            PartitionService,
+            DiscoveryService,
+            MetadataScanner,
+            ModulesContainer,
+          ]
         ) => new CoordinationLifecycle(connection, ...parts),
       },
     ];
@@ -113,6 +129,20 @@ export class CoordinationModule {
       },
     };
   }
+}
+
+/** @throws BadOptionError for a second module, which would start each background method once more */
+function checkUnique(connection: string | undefined, modules: ModulesContainer): void {
+  const token = getCoordinationServiceToken(connection);
+  const same = [...modules.values()].filter(
+    ({ metatype, providers }) => metatype === CoordinationModule && providers.has(token),
+  );
+  if (same.length === 1) return;
+  throw new BadOptionError(
+    'connection',
+    connectionName(connection),
+    `unique: ${same.length} CoordinationModules of this application have this connection (call forRoot once for each connection, in the root module, without isGlobal: false)`,
+  );
 }
 
 /** @throws MisuseError if Nest has found no client */

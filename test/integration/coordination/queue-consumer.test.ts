@@ -71,6 +71,12 @@ describe('@QueueConsumer', () => {
     ]);
   });
 
+  it('starts once: a second CoordinationModule of its connection is refused', async () => {
+    const feature = () => ({ module: class Feature {}, imports: [CoordinationModule.forRoot()] });
+    const starting = apps.start({ imports: [feature(), feature()], providers: [Mails] });
+    await expect(starting).rejects.toThrow('connection must be unique: 2 CoordinationModules');
+  });
+
   it('handles items with a lower number first, with the option prioritized', async () => {
     const { service } = await start();
     const queue = service.queue<number>('alarms', { prioritized: true });
