@@ -94,6 +94,8 @@ export class PersistentNode extends BackgroundRecipe {
   /** The path while the znode exists. */
   private present: string | undefined;
   private wasCreated = false;
+  /** Whether the child with the TTL was written since the last create. */
+  private hasChild = false;
   private failure: unknown;
 
   /**
@@ -109,9 +111,9 @@ export class PersistentNode extends BackgroundRecipe {
     checkCreateOptions({ mode, ttl });
     super(client, path, new ErrorReporter(onError));
     this.mode = mode ?? (ttl === undefined ? 'ephemeral' : 'container');
-    this.node = new RecreatedNode(client, path, this.mode);
     const onTtlError = (error: unknown) => this.reporter.reportOnce(error);
     if (ttl !== undefined) this.ttlChild = new TtlChild(client, path, ttl, onTtlError);
+    this.node = new RecreatedNode(client, path, this.mode, this.ttlChild);
     this.content = copyData(path, data);
   }
 
@@ -134,7 +136,7 @@ export class PersistentNode extends BackgroundRecipe {
   }
 
   /**
-   * Resolves to the path of the znode when it exists with its data for the first time.
+   * Resolves to the path of the znode when it exists with its data for the first time, and with `ttl` also its child.
    *
    * @throws WaitTimeoutError after `wait` milliseconds, by default never; WaitCancelledError by the signal;
    *   IllegalStateError if it is not started, or is closed meanwhile; ShuttingDownError if the client is closed; and the
@@ -181,7 +183,7 @@ export class PersistentNode extends BackgroundRecipe {
     const deletion = this.loop
       .close(this.illegal('was closed'))
       .then(() => this.stopListening())
-      .then(() => this.ttlChild?.settled() ?? this.node.delete())
+      .then(() => (this.ttlChild ? this.leaveToTtl(this.ttlChild) : this.node.delete()))
       .catch((error: unknown) => this.reporter.report(error))
       .finally(() => (isSettled = true));
     await sleep(CLOSE_TIMEOUT, { until: whenSettled(deletion), ref: true });
@@ -193,6 +195,16 @@ export class PersistentNode extends BackgroundRecipe {
     this.announce(undefined);
   }
 
+  /** Deletes a container that may have no child, because the server would never delete it. */
+  private async leaveToTtl(child: TtlChild): Promise<void> {
+    await child.settled();
+    if (this.hasChild) return;
+    await this.node.delete().catch((error: unknown) => {
+      // The server has a child after all, perhaps that of another process.
+      if (!isCode(error, 'NOT_EMPTY')) throw error;
+    });
+  }
+
   protected onSessionLost(): void {
     if (this.mode.startsWith('ephemeral')) this.announce(undefined);
   }
@@ -200,6 +212,7 @@ export class PersistentNode extends BackgroundRecipe {
   protected async participate(session: Session, signal: AbortSignal): Promise<never> {
     for (;;) {
       const data = this.content;
+      this.hasChild = false;
       this.written = (await this.node.create(session, data, signal)) ? data : undefined;
       await this.follow(session, this.node.path!, signal);
       this.announce(undefined);
@@ -223,6 +236,7 @@ export class PersistentNode extends BackgroundRecipe {
           continue;
         }
         this.written = content;
+        if (this.ttlChild && !this.hasChild) await this.writeChild(this.ttlChild, session, signal);
         this.announce(path);
         this.checkOwner(path, read.stat.ephemeralOwner);
         await this.nextChange(watch, signal);
@@ -233,6 +247,11 @@ export class PersistentNode extends BackgroundRecipe {
         watch?.remove();
       }
     }
+  }
+
+  private async writeChild(child: TtlChild, session: Session, signal: AbortSignal): Promise<void> {
+    const write = () => child.write().then(() => (this.hasChild = true));
+    await retryRead(this.client, session, () => abortable(write(), signal), signal);
   }
 
   /** Resolves when the watch fires or the data is replaced. */
@@ -262,8 +281,6 @@ export class PersistentNode extends BackgroundRecipe {
     if (path === this.present) return;
     this.present = path;
     if (path !== undefined) this.reporter.reset();
-    // At once, because the server does not delete a container that never had a child.
-    this.touch();
     this.progress.emit();
     this.changes.emit(path);
   }

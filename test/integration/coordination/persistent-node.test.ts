@@ -281,6 +281,29 @@ describe.runIf(serverHas.ttlNodes)('a persistent node with a TTL', () => {
     await expect.poll(() => other.exists(path)).toBeUndefined();
   });
 
+  it('is never without its child, also if it adopts a container that has none', async () => {
+    const session = await other.session();
+    const { watch } = await session.exists(path, { watch: true });
+    const { node } = keep({ ttl: 60_000 });
+    await watch.fired;
+    expect(await other.exists(`${path}/touch`)).toBeDefined();
+    await node.close();
+    await other.create(`${path}-adopted`, '', { mode: 'container' });
+    const adopting = keep({ ttl: 60_000 }, `${path}-adopted`);
+    await adopting.node.waitForInitialCreate();
+    expect(await other.exists(`${path}-adopted/touch`)).toBeDefined();
+  });
+
+  it('is deleted by its close if its child was never written', async () => {
+    await other.create(path, '', { mode: 'container' });
+    vi.spyOn(client, 'set').mockRejectedValue(new Error('refused'));
+    const { node, errors } = keep({ ttl: 60_000 });
+    await expect(node.waitForInitialCreate()).rejects.toThrow('refused');
+    await node.close();
+    expect(await other.exists(path)).toBeUndefined();
+    expect(errors).toHaveLength(1);
+  });
+
   it('reports no write of the child that the end of the client interrupts', async () => {
     const { link, linked } = await connectByLink();
     const { node, errors } = await keepTtlNode(linked);

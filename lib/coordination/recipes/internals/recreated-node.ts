@@ -8,6 +8,7 @@ import {
   type ZkClient,
 } from '../../../client/index.js';
 import { deleteOwn, findUnique, repeatCreate, uniqueId } from '../../../kernel/index.js';
+import type { TtlChild } from './ttl-child.js';
 
 /** The mode in which a sequential znode is created again at its path. */
 const MODE_OF_PATH: Partial<Record<CreateMode, CreateMode>> = {
@@ -30,11 +31,15 @@ export class RecreatedNode {
   /** The session of the last create. */
   private session: Session | undefined;
 
-  /** @param path without what a sequential mode adds */
+  /**
+   * @param path without what a sequential mode adds
+   * @param ttlChild its child, of a container with a TTL
+   */
   constructor(
     private readonly client: ZkClient,
     path: string,
     private readonly mode: CreateMode,
+    private readonly ttlChild?: TtlChild,
   ) {
     const slash = path.lastIndexOf('/');
     this.parent = parentOf(path);
@@ -54,7 +59,10 @@ export class RecreatedNode {
       const mode = this.path ? (MODE_OF_PATH[this.mode] ?? this.mode) : this.mode;
       this.maybeCreated = true;
       try {
-        this.path = await session.create(path, data, { mode });
+        const { ttlChild } = this;
+        const created =
+          ttlChild?.createParent(session, data) ?? session.create(path, data, { mode });
+        this.path = await created;
         return true;
       } catch (error) {
         if (!isCode(error, 'NODE_EXISTS')) throw error;

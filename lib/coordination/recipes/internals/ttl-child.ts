@@ -1,4 +1,10 @@
-import { isCode, ShuttingDownError, type ZkClient } from '../../../client/index.js';
+import {
+  isCode,
+  type NodeError,
+  type Session,
+  ShuttingDownError,
+  type ZkClient,
+} from '../../../client/index.js';
 import { isLostReply } from '../../../kernel/index.js';
 
 /** The name of the child, and how often it is written within one TTL: Curator's defaults. */
@@ -12,11 +18,11 @@ const TOUCHES_PER_TTL = 2;
  */
 export class TtlChild {
   private readonly path: string;
-  private touching: Promise<void> | undefined;
+  private writing: Promise<void> | undefined;
 
   constructor(
     private readonly client: ZkClient,
-    parent: string,
+    private readonly parent: string,
     private readonly ttl: number,
     private readonly onError: (error: unknown) => void,
   ) {
@@ -29,22 +35,43 @@ export class TtlChild {
     signal.addEventListener('abort', () => clearInterval(timer), { once: true });
   }
 
+  /**
+   * Creates the parent, a container, with its child: the server never deletes a container that had no child. The native
+   * transport has no transactions and creates only the parent. Resolves to the path of the parent.
+   */
+  async createParent(session: Session, data: Buffer): Promise<string> {
+    const { parent, path, ttl } = this;
+    const container = { create: parent, data, mode: 'container' } as const;
+    try {
+      const [created] = await session.transaction([container, { create: path, ttl }]);
+      return created;
+    } catch (error) {
+      // With an index, the server has no znodes with a TTL.
+      if (!isCode(error, 'UNIMPLEMENTED') || (error as NodeError).index !== undefined) throw error;
+      return session.create(parent, data, { mode: 'container' });
+    }
+  }
+
+  /** Writes the child, and creates it if it does not exist. Calls share a write that is under way. */
+  write(): Promise<void> {
+    return (this.writing ??= this.writeOnce().finally(() => (this.writing = undefined)));
+  }
+
+  /** Writes the child in the background. */
   touch(): void {
-    this.touching ??= this.write()
-      .catch((error: unknown) => {
-        // The parent is created again, and the next touch repeats one whose reply was lost.
-        const isTransient = isCode(error, 'NO_NODE') || isLostReply(error);
-        if (!isTransient && !(error instanceof ShuttingDownError)) this.onError(error);
-      })
-      .finally(() => (this.touching = undefined));
+    this.write().catch((error: unknown) => {
+      // The parent is created again, and the next touch repeats one whose reply was lost.
+      const isTransient = isCode(error, 'NO_NODE') || isLostReply(error);
+      if (!isTransient && !(error instanceof ShuttingDownError)) this.onError(error);
+    });
   }
 
   /** Resolves when no write is under way. */
   async settled(): Promise<void> {
-    await this.touching;
+    await this.writing?.catch(() => {});
   }
 
-  private async write(): Promise<void> {
+  private async writeOnce(): Promise<void> {
     try {
       await this.client.set(this.path, '');
     } catch (error) {
