@@ -22,8 +22,8 @@ import { LOCK } from './lease-requirement.js';
  * ```
  *
  * On a handler, an interceptor holds the lease until the method has settled, or its Observable has ended and the promises
- * that it or an interceptor of the method emitted have settled. It converts errors to the form of the transport. It runs outside the method's other interceptors and inside those of the
- * controller and the global ones. If the client disconnects during the wait, the wait is cancelled; the outer
+ * that it or an interceptor of the method emitted have settled. It converts errors to the form of the transport. It runs
+ * outside the method's other interceptors and inside those of the controller and the global ones. If the client disconnects during the wait, the wait is cancelled; the outer
  * interceptors and exception filters receive an HttpException with the status 499, which Nest does not log. On other
  * methods of providers (cron jobs, queue consumers, plain services) the call itself holds the lease; Nest must create
  * the instance. The position among other decorators of a handler does not matter, but of several `@DistributedLock` and

@@ -53,8 +53,9 @@ export interface PersistentNodeOptions {
   /**
    * Instead of `mode`: the znode outlives its session and its process. The server deletes it when no process has refreshed
    * it for this number of milliseconds, from 1 to 2,147,483,647; it looks for expired znodes once a minute. `close()`
-   * leaves the znode to its TTL. An existing child keeps its TTL, also if another `ttl` is passed. The servers need `zookeeper.extendedTypesEnabled=true`; otherwise `onError` gets a
-   * NodeError of the code UNIMPLEMENTED. Default: none. Curator's PersistentTtlNode.
+   * leaves the znode to its TTL. An existing child keeps its TTL, also if another `ttl` is passed. The servers need
+   * `zookeeper.extendedTypesEnabled=true`; otherwise `onError` gets a NodeError of the code UNIMPLEMENTED. Default: none.
+   * Curator's PersistentTtlNode.
    */
   ttl?: number | undefined;
   /**
