@@ -175,6 +175,13 @@ describe('a persistent node', () => {
     expect(await other.exists(path)).toBeDefined();
   });
 
+  it('gets the data that a listener sets when it is told of the znode', async () => {
+    const { node } = keep({ data: 'x' });
+    node.onChange((current) => current !== undefined && node.setData('y'));
+    await node.waitForInitialCreate();
+    await expect.poll(() => dataOf(path), { timeout: 5000 }).toBe('y');
+  });
+
   it('leaves data alone that another client has written, until setData', async () => {
     const { node } = keep({ data: 'x' });
     await node.waitForInitialCreate();

@@ -9,7 +9,8 @@ import {
   type Lease,
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
+import { Session } from '../../../lib/client/session.js';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { Gate } from '../../support/gate.js';
@@ -226,6 +227,22 @@ describe('a lock that lingers', () => {
     await (await theirs).release();
     await lockAt(client, path).withLock(() => {}, { linger });
     await (await lockAt(other, path).acquire()).release();
+  });
+
+  it('is released for a waiter whose create is reported in one packet with the listing of the queue', async () => {
+    const held = await lockAt(client, path).acquire({ linger });
+    const { children } = Session.prototype;
+    vi.spyOn(Session.prototype, 'children').mockImplementationOnce(async function (
+      this: Session,
+      at: string,
+    ) {
+      const listing = await children.call(this, at, { watch: true });
+      await listing.watch.fired;
+      return listing;
+    } as typeof children);
+    await held.release();
+    const theirs = lockAt(other, path).acquire({ wait: 5000 });
+    await (await theirs).release();
   });
 
   it('is released after its linger time, on a revocation request, and with its session', async () => {

@@ -112,6 +112,17 @@ describe.each(recipes)('holdAtMost on a %s', (_name, make, queue) => {
 });
 
 describe('holdAtMost', () => {
+  it('has freed the lock for a try from a listener of the signal', async () => {
+    const mutex = new Mutex(client, path);
+    const lease = await mutex.acquire({ holdAtMost: 50 });
+    const tried = new Promise<Awaited<ReturnType<Mutex['tryAcquire']>>>((resolve) => {
+      lease.signal.addEventListener('abort', () => resolve(mutex.tryAcquire()));
+    });
+    const next = await tried;
+    expect(next?.held).toBe(true);
+    await next!.release();
+  });
+
   it('has no effect on a lease that was released before', async () => {
     const lease = await new Mutex(client, path).acquire({ holdAtMost: 30 });
     await lease.release();

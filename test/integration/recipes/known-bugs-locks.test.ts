@@ -399,6 +399,27 @@ describe.each([
     await untilNothingLeft(server, other, path + queue, path + held);
   });
 
+  it('leaves no second node when the search after a lost reply fails before it is sent', async () => {
+    const link = await newLink();
+    const client = await connect({ connectString: link.connectString });
+    const { acquiring } = await acquireUnanswered(link, client, other, path);
+    const { children } = Session.prototype;
+    const search = vi.spyOn(Session.prototype, 'children').mockImplementationOnce(async function (
+      this: Session,
+      at: string,
+    ) {
+      await Promise.all([untilState(client, 'SUSPENDED'), link.cut()]);
+      // Without a connection, it is not sent.
+      return children.call(this, at);
+    } as typeof children);
+    await link.cut();
+    const lease = await acquiring;
+    search.mockRestore();
+    expect(await nodesUnder(other, path + held)).toHaveLength(nodes);
+    await lease.release();
+    await untilNothingLeft(server, other, path + queue, path + held);
+  });
+
   it.runIf(serverHas.sessionResume).each([
     ['CURATOR-190: when the wait ends before a lost create is found', 'CANCELLED'],
     ['when the retries end after a lost reply', 'CONNECTION'],

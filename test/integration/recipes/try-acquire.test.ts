@@ -191,6 +191,29 @@ describe('a mutex', () => {
     await expectGranted(mutex(other, path));
   });
 
+  it('is marked as lingering if a late reply confirms a mark that a later holder removes', async () => {
+    const [client, other] = await Promise.all([connectAt(40), connect()]);
+    const lock = mutex(client, path);
+    const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+    const first = await lock.acquire();
+    const second = lock.acquire({ linger });
+    const third = lock.acquire();
+    const fourth = lock.acquire({ linger });
+    await first.release();
+    // Each of these is held for longer than the 50 ms after which its details are written.
+    const marking = await second;
+    await wait(60);
+    await marking.release();
+    const plain = await third;
+    await wait(55);
+    await plain.release();
+    const last = await fourth;
+    // The reply to the write of the mark arrives meanwhile.
+    await wait(25);
+    await last.release();
+    await expectGranted(mutex(other, path));
+  });
+
   it('does not linger if its znode cannot be marked', async () => {
     const first = await mutex(client, path).acquire();
     const second = mutex(client, path).acquire({ linger });

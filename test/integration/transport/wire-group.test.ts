@@ -97,6 +97,18 @@ describe('creates and deletes of one turn', () => {
     expect(types).toEqual([OpCode.multi, OpCode.getChildren2, OpCode.getChildren2]);
   });
 
+  it('are repeated before the reads of a later turn, if their multi fails', async () => {
+    const { transport, types } = await attach({ latency: 20 });
+    await create(transport, '/a/0');
+    types.length = 0;
+    const sent = [create(transport, '/a/1'), remove(transport, '/a/none')];
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    expect(types).toEqual([OpCode.multi]);
+    const listed = await list(transport, '/a');
+    expect(await Promise.all(sent)).toMatchObject([{ code: ok }, { code: noNode }]);
+    expect(listed).toEqual(['0', '1']);
+  });
+
   it('pass no earlier request about the same node, its parent or its child', async () => {
     const { transport, types } = await attach();
     const get = (path: string) =>
