@@ -455,7 +455,10 @@ export class Session {
     try {
       full = checkRequest(this.#chroot, path);
     } catch (error) {
-      return Promise.reject(error);
+      const refused = Promise.reject(error);
+      // Recipes drop the promise. No path that a server has sent may end the process.
+      refused.catch(() => {});
+      return refused;
     }
     return this.alive ? this.#sendDelete(full) : Promise.resolve();
   }

@@ -8,13 +8,16 @@ import {
   WatcherType,
 } from '../../protocol/codes.js';
 import { ProtocolError, type Reader, type Writer } from '../../protocol/jute.js';
+import { foreignText } from '../errors.js';
 import type { Acl, Stat } from '../types.js';
+import { NODE_NAME } from '../validation.js';
 import {
   type MultiOutcome,
   permissionBits,
   type Reply,
   type Request,
   type RequestKind,
+  type RequestOf,
 } from './transport.js';
 
 /** A request, or one that only the wire transport sends by itself. */
@@ -28,6 +31,8 @@ export interface Call {
   readonly request: WireRequest;
   readonly reply: Reply<unknown>;
 }
+
+const SEQUENCE_NUMBER = /^-?\d+$/;
 
 const OP_CODES: Readonly<Record<Exclude<RequestKind, 'create'> | 'sasl' | 'closeSession', number>> =
   {
@@ -94,7 +99,7 @@ export function writeBody(request: WireRequest, to: Writer): void {
 export function readResult(request: WireRequest, from: Reader): unknown {
   switch (request.kind) {
     case 'create':
-      return from.text();
+      return readCreated(request, from);
     case 'set':
     case 'exists':
       return readStat(from);
@@ -102,7 +107,7 @@ export function readResult(request: WireRequest, from: Reader): unknown {
       // A copy: a view would keep everything in memory that arrived with it.
       return { data: Buffer.from(from.bytes() ?? []), stat: readStat(from) };
     case 'children':
-      return { children: from.vector((name) => name.text()), stat: readStat(from) };
+      return { children: from.vector(readName), stat: readStat(from) };
     case 'multi':
       return readMulti(request.operations, from);
     case 'sasl': {
@@ -113,6 +118,24 @@ export function readResult(request: WireRequest, from: Reader): unknown {
     default:
       return undefined;
   }
+}
+
+/** Reads the path of a created znode: that of the request, with a number behind it if the mode is sequential. */
+function readCreated({ path, flags }: RequestOf<'create'>, from: Reader): string {
+  const created = from.text();
+  const isSequential = (flags & CreateFlag.sequential) !== 0;
+  // The number is a signed integer, which becomes negative when it overflows.
+  const isRight = isSequential
+    ? created.startsWith(path) && SEQUENCE_NUMBER.test(created.slice(path.length))
+    : created === path;
+  if (!isRight) throw new ProtocolError(`the path ${foreignText(created)} of a created znode`);
+  return created;
+}
+
+function readName(from: Reader): string {
+  const name = from.text();
+  if (!NODE_NAME.test(name)) throw new ProtocolError(`a child with the name ${foreignText(name)}`);
+  return name;
 }
 
 /** Writes the body of a `multi`. */

@@ -174,6 +174,13 @@ describe('guaranteedDelete', () => {
     expect(await session.create(node, 'new', { mode: 'ephemeral' })).toBe(node);
     expect((await session.get(node)).data.toString()).toBe('new');
   });
+
+  it('of an invalid path may be dropped', async () => {
+    const session = await (await connect()).session();
+    // An unhandled rejection would fail the test.
+    void session.guaranteedDelete('/a\0');
+    await expect(session.guaranteedDelete('/a\0')).rejects.toThrow('characters');
+  });
 });
 
 describe('a session that the ensemble has ended', () => {

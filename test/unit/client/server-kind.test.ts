@@ -19,7 +19,7 @@ const asKeeper = (peer: Peer) =>
   peer.greet({ sessionId: 7n, password: Buffer.alloc(16), readOnly: undefined });
 
 function writeResult(type: number, to: Writer): void {
-  if (type === OpCode.create) to.text('/');
+  if (type === OpCode.create) to.text('/a');
   // A stat of zeros.
   if (type === OpCode.exists) for (let field = 0; field < 17; field++) to.int(0);
 }

@@ -141,6 +141,36 @@ describe('a reply', () => {
     },
   );
 
+  test.each<[string, number]>([
+    ['/a', 2],
+    ['/ab1', 2],
+    ['/a/b', 0],
+    ['/a0000000001/b', 2],
+  ])('with the path %j to a create of /a with the flags %i is a violation', async (path, flags) => {
+    const { transport, log, noted } = await attach((peer, { xid }) =>
+      peer.reply(xid, (to) => to.text(path)),
+    );
+    const data = Buffer.alloc(0);
+    transport.request({ kind: 'create', path: '/a', data, flags }, noted('create'));
+    const violation = `the path ${path} of a created znode`;
+    await expect.poll(() => log).toEqual(['down: disconnected', violation, 'create: -4']);
+  });
+
+  test.each(['', '.', '..', 'a/b', 'a\n', '\u{1f600}'])(
+    'with a child %j is a violation',
+    async (name) => {
+      const { transport, log, noted } = await attach((peer, { xid }) => {
+        peer.reply(xid, (to) => {
+          to.vector(['a', '...', name], (child) => to.text(child));
+          Stat.write(stat, to);
+        });
+      });
+      transport.request({ kind: 'children', path: '/a' }, noted('children'));
+      const violation = expect.stringContaining('a child with the name');
+      await expect.poll(() => log).toEqual(['down: disconnected', violation, 'children: -4']);
+    },
+  );
+
   test('records the latest transaction, which the next handshake sends', async () => {
     let zxid = 90;
     const { transport } = await attach((peer, { xid }) => {
