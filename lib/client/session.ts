@@ -492,10 +492,13 @@ export class Session {
       if (!transport) return;
       const settle: Reply<ResultOf<K>> = (code, result) => {
         if (!this.#pending.delete(reject)) return;
-        if (code === ErrorCode.ok) return resolve(convert(result));
         // The server also sets a watch on a znode that does not exist.
-        if (code === ErrorCode.noNode && request.kind === 'exists') {
-          return resolve(convert(undefined as ResultOf<K>));
+        if (code === ErrorCode.ok || (code === ErrorCode.noNode && request.kind === 'exists')) {
+          try {
+            return resolve(convert(code === ErrorCode.ok ? result : (undefined as ResultOf<K>)));
+          } catch (error) {
+            return reject(error as Error);
+          }
         }
         if (request.kind === 'addWatch') this.#lacksAddWatch = code === ErrorCode.unimplemented;
         reject(replyError(code, operationOf(request), path));

@@ -157,9 +157,8 @@ function writeMultiHeader(type: number, done: boolean, to: Writer): void {
 export function readMulti(operations: readonly Request[], from: Reader): MultiOutcome {
   const results: unknown[] = [];
   for (const [index, operation] of operations.entries()) {
-    const type = from.int();
-    from.bool();
-    const code = from.int();
+    const { type, done, code } = readMultiHeader(from);
+    if (done) break;
     if (type === ERROR_RESULT) {
       // The operations before the one that failed have the code 0: they were undone.
       if (code !== ErrorCode.ok) return { failed: index, code };
@@ -173,7 +172,17 @@ export function readMulti(operations: readonly Request[], from: Reader): MultiOu
     // The reply to the create of a container or of a znode with a TTL has a stat, but only in a multi.
     if (type === OpCode.create2) readStat(from);
   }
+  // Without an operation that failed, each has a result.
+  if (results.length < operations.length || !readMultiHeader(from).done) {
+    throw new ProtocolError(
+      `a multi of ${operations.length} operations with fewer or more results`,
+    );
+  }
   return { results };
+}
+
+function readMultiHeader(from: Reader): { type: number; done: boolean; code: number } {
+  return { type: from.int(), done: from.bool(), code: from.int() };
 }
 
 const OPEN_ACL = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];

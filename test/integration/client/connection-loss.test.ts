@@ -139,6 +139,15 @@ describe('a broken connection', () => {
   });
 });
 
+it('a request whose result cannot be converted rejects', async () => {
+  const session = await (await connect()).session();
+  const failure = new Error('not converted');
+  const fail = () => {
+    throw failure;
+  };
+  await expect(session.request({ kind: 'exists', path: '/' }, '/', fail)).rejects.toBe(failure);
+});
+
 describe('guaranteedDelete', () => {
   it('deletes a node, ignores one that does not exist, and is repeated if its reply is lost', async () => {
     const { link, client, session, log } = await behindLink();

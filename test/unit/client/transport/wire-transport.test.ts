@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { DownReason, NodeEvent, Reply } from '../../../../lib/client/transport/transport.js';
-import { ErrorCode, EventType, OpCode, Stat, Xid } from '../../../../lib/protocol/index.js';
+import {
+  ERROR_RESULT,
+  ErrorCode,
+  EventType,
+  MultiHeader,
+  OpCode,
+  Stat,
+  Xid,
+} from '../../../../lib/protocol/index.js';
 import type { Peer, Script } from '../../../support/scripted-server.js';
 import { attach as attachTo } from './attach.js';
 
@@ -170,6 +178,31 @@ describe('a reply', () => {
       await expect.poll(() => log).toEqual(['down: disconnected', violation, 'children: -4']);
     },
   );
+
+  const [deleted, failed, end] = [
+    { type: OpCode.delete, done: false, err: 0 },
+    { type: ERROR_RESULT, done: false, err: 0 },
+    { type: -1, done: true, err: -1 },
+  ];
+  test.each([
+    ['fewer', [deleted, end]],
+    ['no', [deleted, failed]],
+    ['more', [deleted, deleted, deleted, end]],
+  ])('to a multi with %s results is a violation', async (_, headers) => {
+    const { transport, log, noted } = await attach((peer, { xid }) => {
+      peer.reply(xid, (to) => {
+        for (const header of headers) {
+          MultiHeader.write(header, to);
+          if (header === failed) to.int(0);
+        }
+        if (headers.includes(failed)) MultiHeader.write(end, to);
+      });
+    });
+    const operation = { kind: 'delete', path: '/a', version: -1 } as const;
+    transport.request({ kind: 'multi', operations: [operation, operation] }, noted('multi'));
+    const violation = 'a multi of 2 operations with fewer or more results';
+    await expect.poll(() => log).toEqual(['down: disconnected', violation, 'multi: -4']);
+  });
 
   test('records the latest transaction, which the next handshake sends', async () => {
     let zxid = 90;
