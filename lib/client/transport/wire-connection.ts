@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers';
 import { ErrorCode, EventType, OpCode, Xid } from '../../protocol/codes.js';
 import { FrameSplitter, ProtocolError, Reader, Writer } from '../../protocol/jute.js';
+import { foreignText } from '../errors.js';
 import { FifoSet } from '../fifo-set.js';
 import {
   type Credentials,
@@ -12,6 +13,7 @@ import {
   type ResultOf,
   type Transport,
 } from './transport.js';
+import { ZNODE_PATH } from '../validation.js';
 import { type Frame, Group, RequestQueue } from './wire-queue.js';
 import {
   type Call,
@@ -274,6 +276,7 @@ export class WireConnection implements Transport {
       const event = NODE_EVENTS[from.int()];
       from.int(); // the state of the connection
       const path = from.text();
+      if (event && ZNODE_PATH(path)) throw new ProtocolError(`an event of ${foreignText(path)}`);
       if (event && this.#state === 'open') this.events.watched(event, path);
       return;
     }

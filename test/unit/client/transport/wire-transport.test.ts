@@ -223,6 +223,12 @@ describe('an event', () => {
     await expect.poll(() => log).toEqual(['created /n', 'deleted /n', 'changed /n', 'child /n']);
   });
 
+  test('of an invalid path is a violation', async () => {
+    const { peer, log } = await attach();
+    peer.event(EventType.created, '/n/');
+    await expect.poll(() => log).toEqual(['down: disconnected', 'an event of /n/']);
+  });
+
   test('that refuses the credentials later closes the connection', async () => {
     const { peer, log } = await attach();
     peer.refuse(Xid.auth, ErrorCode.authFailed);
