@@ -22,6 +22,7 @@ import {
   retryRead,
 } from '../../kernel/index.js';
 import { copyData } from './internals/nodes.js';
+import { readEach } from './internals/read-each.js';
 import { checkMemberId, MemberNode, uniqueMemberId } from './member-node.js';
 
 /*
@@ -193,7 +194,7 @@ export class GroupMember extends BackgroundRecipe {
     const present = new Set(children);
     for (const name of this.known.keys()) if (!present.has(name)) this.forget(name);
     const unread = children.filter((name) => this.known.get(name)?.outdated ?? true);
-    await Promise.all(unread.map((name) => this.read(session, name, signal)));
+    await readEach(unread, (name) => this.read(session, name, signal));
     this.reporter.reset();
     this.publish();
     await abortable(Promise.race([fired, next]), signal);

@@ -9,6 +9,7 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 import { assertSameSession, RecipeConflictError, retryRead } from '../../kernel/index.js';
+import { readEach } from './internals/read-each.js';
 import {
   type Assignment,
   decodeAssignment,
@@ -121,7 +122,7 @@ export class PartitionGroup {
   private async membersOf(children: readonly string[]): Promise<string[]> {
     const present = new Set(children);
     for (const name of this.known.keys()) if (!present.has(name)) this.known.delete(name);
-    const isMember = await Promise.all(children.map((name) => this.isMember(name)));
+    const isMember = await readEach(children, (name) => this.isMember(name));
     return children.filter((_, index) => isMember[index]).sort();
   }
 

@@ -14,10 +14,8 @@ import {
   type ZkClient,
 } from '../../../client/index.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
+import { MAX_READS } from './read-each.js';
 import { RETRY_AFTER, RETRY_REFUSED_AFTER, retryPause } from '../../../kernel/index.js';
-
-/** The number of znodes that are read at the same time. */
-const MAX_READS = 128;
 
 /** The parts of a znode to read. */
 const DATA = 1;
