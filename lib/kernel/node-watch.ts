@@ -1,4 +1,4 @@
-import { isCode } from '../client/errors.js';
+import { foreignText, isCode } from '../client/errors.js';
 import { ConnectionError, type Watch, type ZkClient } from '../client/index.js';
 import type { QueuePosition } from './queue.js';
 import { retryRead, stateChange } from './session-retry.js';
@@ -40,7 +40,7 @@ export class NodeWatch {
         if (!(error instanceof ConnectionError)) {
           // The session itself reports its end.
           if (!this.position.session.alive) return;
-          const message = `${node} cannot be watched, so a deletion or a request for revocation goes unnoticed: ${String(error)}`;
+          const message = `${foreignText(node)} cannot be watched, so a deletion or a request for revocation goes unnoticed: ${String(error)}`;
           return process.emitWarning(message, { code: 'ZK_WATCH_FAILED' });
         }
         await stateChange(this.client);
