@@ -134,6 +134,7 @@ export class SessionManager {
    */
   async start(): Promise<void> {
     this.stopping.throwIfAborted();
+    this.#claimFile();
     this.#started ??= detached(() => this.#start());
     if (this.#persistent && this.connection.state === 'CONNECTING') await this.session();
     else await this.#started;
@@ -215,7 +216,6 @@ export class SessionManager {
 
   async #start(): Promise<void> {
     try {
-      this.#claimFile();
       const session = await this.#establish();
       this.#persistent = true;
       void this.#keep(session);

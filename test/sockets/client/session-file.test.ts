@@ -86,6 +86,16 @@ describe('with sessionFile, a client', () => {
     expect(client.state).toBe('CONNECTED');
   });
 
+  it('connects once a file that was refused is removed', async () => {
+    await writeFile(sessionFile, 'not JSON', { mode: 0o600 });
+    const client = new ZkClient(options());
+    clients.push(client);
+    await expect(client.connect()).rejects.toThrow(BadOptionError);
+    await rm(sessionFile);
+    await client.connect();
+    expect(client.state).toBe('CONNECTED');
+  });
+
   it('ends the session of a process of another host, whatever its process id is', async () => {
     const path = server.path('gold');
     await killedHolder({ ...options(), path });
