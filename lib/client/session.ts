@@ -94,6 +94,8 @@ interface State {
   readonly doubt?: CoordinationError;
   /** Why the session is over. */
   readonly end?: SessionEnd;
+  /** Whether the ensemble knows that the session is over. */
+  readonly confirmed?: boolean;
 }
 
 /** Rejects a request that gets no reply. */
@@ -576,8 +578,8 @@ export class Session {
   }
 
   /**
-   * Closes the session and rejects all pending requests at once. Resolves to whether the ensemble has
-   * confirmed it, the server did not reply, or there was no connection.
+   * Closes the session and rejects all pending requests at once. Resolves to whether the ensemble has confirmed the
+   * end, the server did not reply, there was no connection, or the session was lost before without a confirmation.
    *
    * @param limit milliseconds to wait for a server that does not reply
    * @internal
@@ -585,9 +587,9 @@ export class Session {
   async shutDown(
     reason: ShuttingDownError,
     limit: number,
-  ): Promise<'confirmed' | 'unanswered' | 'disconnected'> {
-    const { transport, end } = this.#state;
-    if (end) return 'confirmed';
+  ): Promise<'confirmed' | 'unanswered' | 'disconnected' | 'lost'> {
+    const { transport, end, confirmed } = this.#state;
+    if (end) return confirmed ? 'confirmed' : 'lost';
     // Otherwise the connection would be dropped.
     this.#state = { name: 'suspended' };
     this.#finish(reason, true);
@@ -724,7 +726,7 @@ export class Session {
     if (end) return;
     this.#keepAlive.stop();
     // Leases end first: no other code may run while one of them still appears held.
-    this.#state = { name: 'over', doubt: reason, end: reason };
+    this.#state = { name: 'over', doubt: reason, end: reason, confirmed };
     this.#lost.emitOnce(reason);
     this.#untrusted.emitOnce(reason);
     transport?.destroy();

@@ -5,6 +5,7 @@ import {
   ConnectionError,
   NotAuthorizedError,
   SessionExpiredError,
+  ShuttingDownError,
 } from '../../../lib/client/index.js';
 import { ErrorCode } from '../../../lib/protocol/index.js';
 import { normalizeOptions } from '../../../lib/client/options.js';
@@ -432,6 +433,8 @@ describe('the end of a session', () => {
     vi.spyOn(performance, 'now').mockReturnValue(past);
     expect(session.alive).toBe(false);
     expect(log).toEqual(['CONNECTED', 'lease', 'LOST']);
+    // The session may be alive, so its file is kept.
+    expect(await session.shutDown(new ShuttingDownError('closed'), 0)).toBe('lost');
     vi.restoreAllMocks();
     await pending;
     expect(transports[0].ended).toBe('destroyed');
