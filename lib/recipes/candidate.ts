@@ -263,7 +263,7 @@ export abstract class Candidate {
 
   private async endWhenOutranked(term: LeaseTerm, session: Session): Promise<void> {
     const { signal } = term;
-    const onError = (error: unknown) => this.reportError(error);
+    const onError = (error: unknown) => this.reporter.reportOnce(error);
     // It rejects only by the signal.
     await untilOutranked(this.client, session, this.rank, { signal, onError }).catch(() => {});
     if (signal.aborted) return;
