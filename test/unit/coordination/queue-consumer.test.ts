@@ -17,6 +17,21 @@ const QUEUE = {
   ensurePaths: () => Promise.resolve(),
 };
 
+it('a lock that was released is not watched', async () => {
+  let reads = 0;
+  const session = {
+    alive: true,
+    onUntrusted: () => () => {},
+    create: () => Promise.resolve('/lock'),
+    delete: () => Promise.resolve(),
+    get: () => new Promise<never>(() => void reads++),
+  };
+  const lock = await ItemLock.acquire({} as ZkClient, session as unknown as Session, '/lock');
+  await lock!.release();
+  lock!.watchNodes();
+  expect(reads).toBe(0);
+});
+
 it('the watches of a consumer are removed if their replies come after its close', async () => {
   let watches = 0;
   const addWatch = () => {

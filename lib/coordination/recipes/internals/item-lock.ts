@@ -99,6 +99,7 @@ export class ItemLock {
 
   /** Watches for the deletion of the znode by another client. */
   watchNodes(): void {
+    if (this.released) return;
     const { client, session, path, id } = this;
     this.watch = new NodeWatch(
       client,
