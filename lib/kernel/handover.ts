@@ -275,12 +275,15 @@ export class Handover {
   private async listContenders(): Promise<void> {
     const { ownership, spec } = this;
     const { session } = this.position;
+    let watch: Watch | undefined;
     try {
       const read = () => session.children(spec.queueParent, { watch: true });
-      const { children, watch } = await retryRead(spec.client, session, read);
+      const listing = await retryRead(spec.client, session, read);
+      watch = listing.watch;
       // Cleared here: a contender may arrive before the promise has settled, and then the queue is listed again.
       this.contenderListing = undefined;
-      this.contenders = ownership.ended || spec.hasContenders(children) ? 'present' : 'none';
+      this.contenders =
+        ownership.ended || spec.hasContenders(listing.children) ? 'present' : 'none';
       if (this.contenders === 'present') return watch.remove();
       this.contenderWatch = watch;
       void watch.fired.then(() => {
@@ -289,6 +292,7 @@ export class Handover {
         this.yieldToContenders();
       });
     } catch {
+      watch?.remove();
       // The session has ended, or the parent is gone: the lock cannot be handed over.
       this.contenders = 'present';
     }
