@@ -142,7 +142,7 @@ export interface AcquireOptions {
   holdAtLeast?: number | undefined;
   /**
    * Milliseconds after the grant until the lease is lost and the lock is released, so that a holder that hangs does not
-   * block others forever. Default Infinity.
+   * block others forever. Less than 24 days, or Infinity. Default Infinity.
    */
   holdAtMost?: number | undefined;
   /**
@@ -183,8 +183,9 @@ export const ACQUIRE_RULES: Rules<AcquireOptions> = {
     (value: unknown) => typeof value === 'number' && value >= 0 && value <= MAX_TIMER,
   ),
   holdAtMost: rule(
-    '1 or more milliseconds, or Infinity',
-    (value: unknown) => typeof value === 'number' && value >= 1,
+    `1 to ${MAX_TIMER} milliseconds, or Infinity`,
+    (value: unknown) =>
+      typeof value === 'number' && (value === Infinity || (value >= 1 && value <= MAX_TIMER)),
   ),
   fairness: oneOf('handover', 'strict'),
   linger: milliseconds(0),
