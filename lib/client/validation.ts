@@ -55,11 +55,10 @@ export function milliseconds(min = 1): Rule {
 }
 
 /** Characters that ZooKeeper refuses in a path: control characters, surrogates, private use, specials. */
-const FORBIDDEN = String.raw`\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff`;
-const FORBIDDEN_CHARACTER = new RegExp(`[${FORBIDDEN}]`);
+const FORBIDDEN_CHARACTER = /[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/;
 
-/** The name of a znode: the last part of its path. */
-export const NODE_NAME = new RegExp(String.raw`^(?!\.\.?$)[^/${FORBIDDEN}]+$`);
+/** The name of a znode, the last part of its path. ClickHouse Keeper allows all other characters. */
+export const NODE_NAME = /^(?!\.\.?$)[^/]+$/;
 
 const DOT_PARTS = /\/\.\.?(?:\/|$)/;
 

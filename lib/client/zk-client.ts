@@ -79,14 +79,19 @@ export class RefusedDeletes {
       const [oldest] = this.#directories;
       this.#directories.delete(oldest);
     }
+    const text = this.#refusal(path, code);
+    const message = { client: this.client, path, first, message: text, logged: false };
+    refusedDeletes.publish(message);
+    if (first && !message.logged) process.emitWarning(text, { code: 'ZK_DELETE_REFUSED' });
+  }
+
+  #refusal(path: string, code: number): string {
+    const directory = parentOf(path);
     const cause =
       code === ErrorCode.noAuth
         ? `the ACL of ${directory} denies it (${code}). Grant the permission 'd' (delete) on ${directory} to this client`
         : `result code ${code}`;
-    const text = `the server refused to delete ${path}: ${cause}. Until the session ends, this node blocks its lock or election`;
-    const message = { client: this.client, path, first, message: text, logged: false };
-    refusedDeletes.publish(message);
-    if (first && !message.logged) process.emitWarning(text, { code: 'ZK_DELETE_REFUSED' });
+    return `the server refused to delete ${path}: ${cause}. Until the session ends, this node blocks its lock or election`;
   }
 }
 

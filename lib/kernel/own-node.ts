@@ -104,7 +104,7 @@ export async function deleteOwn(
 }
 
 const warnOfOrphan = (path: string) => (error: unknown) => {
-  const message = `znode ${path}… may block its lock until the session ends: ${String(error)}`;
+  const message = `znode ${path} may block its lock until the session ends: ${String(error)}`;
   process.emitWarning(message, { code: 'ZK_ORPHAN_NODE' });
 };
 

@@ -10,6 +10,7 @@ import {
   type ZkClient,
 } from 'nestjs-zookeeper/recipes';
 import { describe, expect, vi } from 'vitest';
+import type { Watch } from '../../../lib/client/index.js';
 import { Session } from '../../../lib/client/session.js';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
@@ -236,10 +237,13 @@ describe('a lock that lingers', () => {
       this: Session,
       at: string,
     ) {
-      const listing = await children.call(this, at, { watch: true });
+      const listing = await (children as (...args: unknown[]) => Promise<{ watch: Watch }>).call(
+        this,
+        ...[at, { watch: true }],
+      );
       await listing.watch.fired;
       return listing;
-    } as typeof children);
+    } as unknown as typeof children);
     await held.release();
     const theirs = lockAt(other, path).acquire({ wait: 5000 });
     await (await theirs).release();
