@@ -58,7 +58,8 @@ export class LeaseTracker {
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort);
     const pending = { request, cancel };
-    this.pending.add(pending);
+    // A re-entry during the shutdown is not cancelled by its next step.
+    if (!this.refusal) this.pending.add(pending);
     try {
       const acquiring = acquire(cancel.signal);
       const granted = acquiring instanceof Promise ? await acquiring : acquiring;
