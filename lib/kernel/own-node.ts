@@ -73,7 +73,8 @@ export async function repeatCreate<T>(
 
 /**
  * Deletes an ephemeral znode of `session`, which may exist. Resolves when it is deleted, or is left to the background
- * because the connection is lost. A znode of another session is left alone, also one that is created meanwhile.
+ * because the connection is lost. A znode that belongs to another session is left alone. A delete whose reply is
+ * lost is repeated by its path, so it can hit a znode that another session creates there meanwhile.
  *
  * @param path how warnings name the znode
  * @param locate returns the path of the znode; undefined if it does not exist. Default: `path`
