@@ -16,17 +16,17 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 431_000, unpacked: 2_620_000 };
+const BUDGET = { packed: 420_000, unpacked: 2_606_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
-  '.': 416_000,
-  './recipes': 308_000,
-  './coordination': 557_000,
+  '.': 397_000,
+  './recipes': 290_000,
+  './coordination': 529_000,
   './embedded': 30_000,
-  './testing': 540_000,
-  './opentelemetry': 27_000,
-  './terminus': 340_000,
-  './schedule': 380_000,
+  './testing': 526_000,
+  './opentelemetry': 30_300,
+  './terminus': 321_000,
+  './schedule': 361_000,
 };
 
 const failures = [];
