@@ -20,7 +20,7 @@ const transport = await connectWire()({
   listener: { onWatch() {}, onDown: (reason) => console.error(`the connection is ${reason}`) },
 });
 // Other systems take their turns for longer than the session timeout.
-setInterval(() => transport.sync('/', () => {}), SESSION_TIMEOUT / 3);
+setInterval(() => transport.request({ kind: 'sync', path: '/' }, () => {}), SESSION_TIMEOUT / 3);
 
 serve({
   async run({ path, ...parameters }) {
@@ -28,27 +28,30 @@ serve({
     return drive(async (key) => {
       const parent = `${path}/${key}`;
       const [node] = await Promise.all([
-        answer((done) => {
-          const name = `${parent}/_c_${randomUUID()}-lock-`;
-          return transport.create(name, NOTHING, EPHEMERAL_SEQUENTIAL, undefined, undefined, done);
+        answer({
+          kind: 'create',
+          path: `${parent}/_c_${randomUUID()}-lock-`,
+          data: NOTHING,
+          flags: EPHEMERAL_SEQUENTIAL,
+          acl: undefined,
+          ttl: undefined,
         }),
-        answer((done) => transport.children(parent, false, done)),
+        answer({ kind: 'children', path: parent, watch: false }),
       ]);
       const granted = now();
-      await answer((done) => transport.delete(node, -1, done));
+      await answer({ kind: 'delete', path: node, version: -1 });
       return granted;
     }, load);
   },
 });
 
 /**
- * @template T
- * @param {(done: import('../../../dist/client/transport/transport.js').Reply<T>) => boolean} send
- * @returns {Promise<T>}
+ * @param {import('../../../dist/client/transport/transport.js').Request} request
+ * @returns {Promise<any>}
  */
-function answer(send) {
+function answer(request) {
   return new Promise((resolve, reject) => {
-    const isSent = send((code, result) => {
+    const isSent = transport.request(request, (code, result) => {
       if (code === 0) resolve(result);
       else reject(new Error(`error ${code}`));
     });
