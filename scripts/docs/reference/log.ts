@@ -22,6 +22,7 @@ const MADE_ELSEWHERE: Readonly<Record<string, readonly [file: string, functionNa
     'replacementWarning',
   ],
   'lib/zk.connection.ts line': ['lib/services/overdue-monitor.ts', 'check'],
+  'lib/client/zk-client.ts text': ['lib/client/zk-client.ts', '#refusal'],
   'lib/zk.log.ts refused.message': ['lib/client/zk-client.ts', '#refusal'],
   'lib/zk.log.ts message.reason.message': ['lib/kernel/term.ts', 'end'],
 };
