@@ -194,8 +194,8 @@ export class LocalQueue {
   }
 
   /**
-   * Grants znodes to the first waiters, who may have changed since they were requested. Deletes those that no waiter can
-   * use. Each wait ends inside of it, and its waiter leaves the queue.
+   * Grants znodes to the first waiters. Waiters may have left or arrived since the znodes were requested, so it deletes the
+   * znodes that no waiter can use.
    */
   private handOut(position: QueuePosition, request: Request): void {
     const { spec, tries, waiters } = this;

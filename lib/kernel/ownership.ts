@@ -185,7 +185,8 @@ export class Ownership {
   }
 
   /**
-   * Ends the grants if the session is not trusted. A listener that is called before this one has been learns of it here.
+   * Ends the grants if the session is not trusted. The session notifies one ownership after the other, so code that runs
+   * in between calls this to see the end of its lease.
    */
   noticeLoss(): void {
     const { doubt } = this.position.session;

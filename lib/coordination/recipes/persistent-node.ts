@@ -78,8 +78,8 @@ const RULES: Rules<PersistentNodeOptions> = {
  * waits up to 2 seconds for the deletion of another znode: then `onError` gets a ConnectionError, and the deletion continues
  * in the background until the retry policy gives up or the client is closed. If the deletion fails, `onError` gets the error.
  *
- * Counterpart of Curator's `PersistentNode`, and with `ttl` of its `PersistentTtlNode`. A sequential one has a unique id in its name, as with Curator's
- * `useProtection`.
+ * Counterpart of Curator's `PersistentNode`, and with `ttl` of its `PersistentTtlNode`. A sequential one has a unique id in
+ * its name, as with Curator's `useProtection`.
  *
  * @publicApi
  */

@@ -175,7 +175,7 @@ describe('a persistent node', () => {
     expect(await other.exists(path)).toBeDefined();
   });
 
-  it('gets the data that a listener sets when it is told of the znode', async () => {
+  it('writes the data that a listener of onChange sets', async () => {
     const { node } = keep({ data: 'x' });
     node.onChange((current) => current !== undefined && node.setData('y'));
     await node.waitForInitialCreate();
