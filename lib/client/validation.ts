@@ -298,11 +298,11 @@ function isDetached(data: Uint8Array): boolean {
 const ACL_RULES = uncheckedRules<keyof Acl>('scheme', 'id', 'permissions');
 const AUTH_RULES = uncheckedRules<keyof Auth>('scheme', 'user', 'password');
 
-export function checkAcl(acl: unknown, option = 'acl'): Acl[] {
+export function checkAcl(acl: unknown): Acl[] {
   if (!Array.isArray(acl) || acl.length === 0) {
-    throw new BadOptionError(option, withheld(acl), 'an array of at least one ACL entry');
+    throw new BadOptionError('acl', withheld(acl), 'an array of at least one ACL entry');
   }
-  return acl.map((entry: unknown, index) => checkAclEntry(entry, `${option}[${index}]`));
+  return acl.map((entry: unknown, index) => checkAclEntry(entry, `acl[${index}]`));
 }
 
 function checkAclEntry(entry: unknown, option: string): Acl {
@@ -335,12 +335,12 @@ const IDS: ReadonlyMap<unknown, readonly [RegExp, string]> = new Map([
   ['ip', [/./, 'an IP address, with /bits for a network']],
 ]);
 
-export function checkAuth(auth: unknown, option = 'auth'): Auth[] {
+export function checkAuth(auth: unknown): Auth[] {
   if (!Array.isArray(auth)) {
-    throw new BadOptionError(option, withheld(auth), 'an array of credentials');
+    throw new BadOptionError('auth', withheld(auth), 'an array of credentials');
   }
   return auth.map((entry: unknown, index) => {
-    const at = `${option}[${index}]`;
+    const at = `auth[${index}]`;
     if (!isRecord(entry)) {
       const expected = "credentials { scheme: 'digest', user, password }";
       throw new BadOptionError(at, withheld(entry), expected);

@@ -5,7 +5,6 @@ import {
   type TransactionResults,
   type ZkClient,
 } from '../client/index.js';
-import { MAX_TIMER } from '../client/sleep.js';
 import { IllegalStateError, LeaseLostError, type LockRevokedError } from './errors.js';
 import { type AcquireOptions, type Lease, LeaseBase } from './lease.js';
 import type { GrantKind, LockKind } from './types.js';
@@ -91,7 +90,7 @@ export class Grant {
   }
 
   get signal(): AbortSignal {
-    // After a pause, or in a listener for the end of another lease, this notices the loss before the caller does.
+    // The session may not have notified this ownership yet: after a pause, or in a listener of another lease.
     if (this.state === 'held' && !this.ownership.trusted) this.ownership.noticeLoss();
     this.loss ??= new AbortController();
     this.notifyLoss();
@@ -113,7 +112,7 @@ export class Grant {
       this.returned = this.ownership.returned(this);
       this.notifyLoss();
     };
-    this.limitTimer = setTimeout(expire, Math.min(holdAtMost, MAX_TIMER)).unref();
+    this.limitTimer = setTimeout(expire, holdAtMost).unref();
   }
 
   /** Makes one more lease on the right. The first one sets its limits; the others are re-entries. */

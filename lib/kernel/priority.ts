@@ -2,6 +2,7 @@ import type { Session, ZkClient } from '../client/index.js';
 import { abortable, sleep } from '../client/sleep.js';
 import { type QueueNode, queueOf } from './node-names.js';
 import { retryRead } from './session-retry.js';
+import { RETRY_AFTER } from './session-loop.js';
 
 /*
  * A candidate with a priority has it in the names of its znodes: `_c_<uuid>-p<priority>-latch-<number>`. The znode with
@@ -28,9 +29,6 @@ export function isOutranked(rank: Rank, children: readonly string[]): boolean {
     priority !== undefined && queueOf(rank, children).some((node) => priorityOf(node) > priority)
   );
 }
-
-/** Milliseconds between a failed read of the queue and the next one. */
-const RETRY_AFTER = 1000;
 
 /**
  * Resolves when a candidate must give way to another one. Repeats reads that fail.

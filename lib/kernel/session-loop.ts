@@ -115,6 +115,7 @@ export abstract class BackgroundRecipe {
     this.loop.start();
   }
 
+  /** Ends its part, as the class describes. Idempotent. */
   close(): Promise<void> {
     this.closed ??= this.end();
     return this.closed;

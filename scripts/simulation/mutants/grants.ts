@@ -123,8 +123,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/grant.ts',
-        search: 'Math.min(holdAtMost, MAX_TIMER)',
-        replace: 'MAX_TIMER',
+        search: 'setTimeout(expire, holdAtMost)',
+        replace: 'setTimeout(expire, 2 ** 31 - 1)',
       },
     ],
   },
