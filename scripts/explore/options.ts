@@ -21,12 +21,13 @@ const SERVERS = ['zookeeper', 'clickhouse-keeper'] as const;
 /** Returns the options of this process's command line; see `readOptions`. */
 export function readExploreOptions() {
   const names = Object.keys(SCENARIOS);
+  const width = 2 + Math.max(...names.map((name) => name.length));
   const { scenario, plan, ...options } = readOptions({
     name: 'explore',
     about: `Runs small scenarios of the library under every fault at every moment, in virtual time.
 
 The scenarios:
-${names.map((name) => `  ${name.padEnd(24)}${SCENARIOS[name]!.covers}`).join('\n')}
+${names.map((name) => `  ${name.padEnd(width)}${SCENARIOS[name]!.covers}`).join('\n')}
 
 The exit code is 0 without a violation, 1 with a violation, and 2 if the command cannot run, such as for a
 wrong option.`,

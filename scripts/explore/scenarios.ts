@@ -414,6 +414,24 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
     }),
   },
+  'linger over a slow network': {
+    covers: 'a mutex that lingers for less time than a message takes, and tries of another process',
+    latency: [20, 30],
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        for (const linger of [10, 100]) await caller.once(lock, 'exclusive', { linger });
+      },
+      b: async (caller) => {
+        const lock = caller.mutex('till');
+        for (let count = 0; count < 2; count++) {
+          await caller.attemptLock(lock, 'exclusive', { wait: 0 });
+          await sleep(SHORT_WAIT);
+        }
+        await caller.once(lock, 'exclusive');
+      },
+    }),
+  },
   'linger mark': {
     covers: 'a handover to a caller whose lock lingers, and a late try of another process',
     run: locks({
@@ -617,6 +635,42 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         await Promise.all([limited, caller.once(caller.pages().write, 'write')]);
       },
       b: (caller) => caller.once(caller.pages().read, 'read'),
+    }),
+  },
+  listeners: {
+    covers:
+      'a loss, a request for revocation or a change of the connection, whose listeners release, cancel and acquire at once',
+    run: locks({
+      a: async (caller) => {
+        const { client, recorder } = caller;
+        const [till, safe] = [caller.mutex('till'), caller.mutex('safe')];
+        const cancelled = new AbortController();
+        const started: Promise<void>[] = [];
+        const attempt = (lock: Lock, wait: number) =>
+          void started.push(caller.attemptLock(lock, 'exclusive', { wait }));
+        const unsubscribe = client.onState(() => attempt(safe, WORK));
+        const held = caller.attempt(async () => {
+          const record = await caller.acquire(till, 'exclusive');
+          const onEnd = () => {
+            cancelled.abort();
+            started.push(recorder.release(record));
+            attempt(till, SHORT_WAIT);
+          };
+          record.lease.signal.addEventListener('abort', onEnd, { once: true });
+          void recorder.followRevocation(record).then(onEnd);
+          await caller.work(record, [], LONG_SLEEP, READ_PAUSE);
+          await recorder.release(record);
+        });
+        await sleep(WORK);
+        const { signal } = cancelled;
+        await Promise.all([held, caller.attemptLock(till, 'exclusive', { signal })]);
+        unsubscribe();
+        for (const each of started) await each;
+      },
+      b: async (caller) => {
+        await sleep(2 * WORK);
+        await caller.once(caller.mutex('till'), 'exclusive');
+      },
     }),
   },
   semaphore: {

@@ -15,6 +15,8 @@ export interface ScenarioSetting {
   readonly servers?: number;
   /** The rate of the clock of the process a. Default 1. */
   readonly clockRate?: number;
+  /** As in {@link Setting}. Default 0.4 to 0.6. */
+  readonly latency?: Setting['latency'];
   /** Default `'session'`. */
   readonly policy?: Setting['policy'];
   /** As in {@link Setting}. */
@@ -29,6 +31,7 @@ export function settingOf(
     processes = PROCESSES,
     servers = 1,
     clockRate = 1,
+    latency = [0.4, 0.6],
     policy = 'session',
     maxRetries,
     nest = false,
@@ -44,7 +47,7 @@ export function settingOf(
       ...{ nest, onlyReads: false },
     })),
     sessionTimeout: SESSION_TIMEOUT,
-    latency: [0.4, 0.6],
+    latency,
     // A client often reconnects before the next server has applied the last writes.
     lag: servers > 1 ? [0, 40] : [0, 0],
     faultsUntil: 0,

@@ -2,7 +2,7 @@ import { InMemoryStream, type Packet } from '../../embedded/stream.js';
 import { addReplies, addRequest, ConnectionDigest, splitFrames } from './digest.js';
 import type { SimulatedServer } from './ensemble.js';
 import type { SimulatedProcess } from './process.js';
-import type { Actor, Message, Scheduler } from './scheduler.js';
+import type { Actor, Event, Message, Scheduler } from './scheduler.js';
 
 /** Milliseconds between two packets in one direction, so that no two packets arrive at the same time. */
 const MIN_PACKET_GAP = 1e-6;
@@ -188,11 +188,13 @@ class Connection {
   #sendToServer(packet: Packet): void {
     const process = this.#serverProcess;
     if (process?.crashed) this.#toServer.send(this.host.kernel, () => this.#onUnknownConnection());
-    else if (process) this.#toServer.send(process, () => this.#server?.receive(packet), packet);
+    else if (process) {
+      this.#toServer.send(process, (arrived) => this.#server?.receive(arrived!), packet);
+    }
   }
 
   #sendToClient(packet: Packet): void {
-    this.#toClient.send(this.process, () => this.client.receive(packet), packet);
+    this.#toClient.send(this.process, (arrived) => this.client.receive(arrived!), packet);
   }
 
   /**
@@ -227,13 +229,18 @@ class Connection {
   }
 }
 
+/** Handles a packet where it arrives; undefined for one of the TCP handshake. */
+type Arrive = (packet: Packet | undefined) => void;
+
 /** One direction of a connection. Packets arrive in order. A reset loses all packets in transit. */
 class Channel {
   #lastArrival = 0;
+  /** The replies in transit, in their order. */
+  #replies: { readonly event: Event; readonly arrival: number; readonly message: Message }[] = [];
   /** Packets that a cut holds back. */
   #heldPackets: {
     readonly receiver: Actor;
-    readonly arrive: () => void;
+    readonly arrive: Arrive;
     readonly message: Message;
   }[] = [];
   #releasing = false;
@@ -246,20 +253,43 @@ class Channel {
     private readonly direction: 'requests' | 'replies',
   ) {}
 
-  send(receiver: Actor, arrive: () => void, packet?: Packet): void {
+  send(receiver: Actor, arrive: Arrive, packet?: Packet): void {
     const epoch = this.#epoch;
     const { process, direction } = this;
+    const { scheduler } = this.host;
     const message = { process, direction, packet };
+    const arrival = this.#arrivalTime();
     const receive = () => {
       if (epoch !== this.#epoch) return;
+      if (isReply) this.#replies.shift();
       if (this.#heldPackets.length > 0 || this.#isCut) {
         this.#heldPackets.push({ receiver, arrive, message });
+      } else if (isReply) {
+        this.#readAll(arrive, message);
       } else {
-        arrive();
+        arrive(packet);
         this.host.delivered(message);
       }
     };
-    this.host.scheduler.schedule(receiver, this.#arrivalTime(), 'message', receive, { message });
+    const event = scheduler.schedule(receiver, arrival, 'message', receive, { message });
+    const isReply = direction === 'replies' && typeof packet === 'object';
+    if (isReply) this.#replies.push({ event, arrival, message });
+  }
+
+  /**
+   * Lets a reply arrive, together with those that have reached the machine meanwhile: a process that was paused or busy
+   * reads all of them at once.
+   */
+  #readAll(arrive: Arrive, first: Message): void {
+    const messages = [first];
+    while (this.#replies[0] && this.#replies[0].arrival <= this.host.scheduler.now) {
+      const { event, message } = this.#replies.shift()!;
+      event.cancelled = true;
+      messages.push(message);
+    }
+    const chunks = messages.map(({ packet }) => (packet as Exclude<Packet, string>).bytes);
+    arrive({ bytes: chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks) });
+    for (const message of messages) this.host.delivered(message);
   }
 
   /** Delivers the packets that a cut held back, in their order and before any packet that is sent later. */
@@ -273,7 +303,7 @@ class Channel {
       this.#releasing = false;
       if (this.#heldPackets[0] === first && !this.#isCut) {
         this.#heldPackets.shift();
-        arrive();
+        arrive(message.packet);
         this.host.delivered(message);
       }
       this.release(MIN_PACKET_GAP);
@@ -288,6 +318,7 @@ class Channel {
   /** Loses the packets in transit. */
   drop(): void {
     this.#epoch++;
+    this.#replies = [];
     this.#heldPackets = [];
   }
 

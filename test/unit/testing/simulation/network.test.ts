@@ -64,6 +64,31 @@ describe('the network of a simulation', () => {
     }
   });
 
+  it('lets a process that was paused read all replies at once', async () => {
+    const microtasksBetween = async (pauses: boolean) => {
+      const { value } = await simulate({ seed: 1, latency: [5, 5] }, async (world) => {
+        const { process, client } = await connected(world);
+        let microtasks = 0;
+        const replies = process.run(async () => {
+          const first = client.exists('/').then(async () => {
+            for (; microtasks < 100; microtasks++) await undefined;
+          });
+          const second = client.exists('/').then(() => microtasks);
+          await first;
+          return second;
+        });
+        await world.sleep(1);
+        if (pauses) process.pause();
+        await world.sleep(20);
+        process.resume();
+        return replies;
+      });
+      return value;
+    };
+    expect(await microtasksBetween(false)).toBe(100);
+    expect(await microtasksBetween(true)).toBeLessThan(10);
+  });
+
   it('breaks connections on reset, and the session continues on another one', async () => {
     await simulate({ seed: 2 }, async (world) => {
       const { client, link } = await connected(world);
