@@ -31,7 +31,6 @@ export {
   type ZkClientOptions,
 } from './options.js';
 export { isRunning, separateProcesses } from './process-state.js';
-export { asConnectionError } from './reply-errors.js';
 export type { Session } from './session.js';
 export type { StateChange } from './session-manager.js';
 export { abortable, isAbortBy, MAX_TIMER, sleep, whenSettled } from './sleep.js';

@@ -102,7 +102,7 @@ export async function changeCounter(
   changes.push(entry);
   history.operations++;
   const losesReply = world.now < setting.faultsUntil && random.chance(LOST_REPLY_PROBABILITY);
-  const cancel = losesReply ? world.loseReply('multi', incarnation.session) : () => {};
+  const cancel = losesReply ? world.loseReply('setData', incarnation.session) : () => {};
   try {
     const values: AppliedResult =
       kind === 'increment'

@@ -1,6 +1,5 @@
 import type { Mutant } from './mutant.js';
 
-const MARKER = 'lib/coordination/recipes/internals/write-marker.ts';
 const WRITER = 'lib/coordination/recipes/internals/counter-writer.ts';
 
 /** Bugs in the counter. */
@@ -11,9 +10,9 @@ export const COUNTER_MUTANTS: readonly Mutant[] = [
     workload: 'counter',
     edits: [
       {
-        file: MARKER,
-        search: 'session.transaction([{ set: path, data, version }, mark])',
-        replace: 'session.transaction([{ set: path, data }, mark])',
+        file: WRITER,
+        search: 'await client.set(path, encode(value), base.version)',
+        replace: 'await client.set(path, encode(value))',
       },
     ],
   },
@@ -23,9 +22,9 @@ export const COUNTER_MUTANTS: readonly Mutant[] = [
     workload: 'counter',
     edits: [
       {
-        file: MARKER,
-        search: 'if (stat?.version === changes) return true;',
-        replace: 'if (stat?.version === changes) return false;',
+        file: WRITER,
+        search: 'batch.unconfirmed ??= new UnconfirmedWrite(path, base, value, session, error);',
+        replace: '',
       },
     ],
   },
@@ -60,8 +59,8 @@ export const COUNTER_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: WRITER,
-        search: 'if (batch.synced) return this.finish(settle);',
-        replace: 'if (!cached) return this.finish(settle);',
+        search: 'if (batch.synced) {',
+        replace: 'if (!cached) {',
       },
     ],
   },

@@ -141,8 +141,6 @@ describe('a counter', () => {
 
   it('reports a lost reply only to the callers whose changes were sent', async () => {
     await value.initialize(0n);
-    // Without the permission to create a marker, it writes by set.
-    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
     await value.increment();
     const { set, sync } = client;
     let later: Promise<unknown> | undefined;
@@ -161,7 +159,6 @@ describe('a counter', () => {
 
   it('does not report a lost reply once the write of another client shows that its own was not applied', async () => {
     await value.initialize(0n);
-    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
     const [other, set] = [await connect(), client.set.bind(client)];
     let writes = 0;
     client.set = async (...args) => {
@@ -188,69 +185,6 @@ describe('a counter', () => {
     const again = new DistributedAtomicLong(client, path);
     await again.add(1n);
     expect(await value.increment()).toEqual({ preValue: 1n, postValue: 2n });
-  });
-});
-
-describe('the marker of a write', () => {
-  it('is gone when the caller learns of the write, so that the counter can be deleted', async () => {
-    for (let round = 0; round < 3; round++) {
-      await Promise.all([value.increment(), value.increment()]);
-      await client.delete(path);
-    }
-  });
-
-  it('is created again if another client deletes it', async () => {
-    const other = await connect();
-    await value.initialize(0n);
-    let over = false;
-    const increments = Promise.all(
-      Array.from({ length: 4 }, async () => {
-        while (!over) await value.increment();
-      }),
-    );
-    let deleted = 0;
-    while (deleted < 5) {
-      for (const name of (await other.children(path)).children) {
-        await other.delete(`${path}/${name}`).then(
-          () => deleted++,
-          () => {},
-        );
-      }
-    }
-    over = true;
-    await increments;
-    expect(BigInt((await client.exists(path))!.version)).toBeLessThanOrEqual(await value.get());
-    expect((await client.children(path)).children).toEqual([]);
-  });
-
-  it.each([
-    ['is not the expected one', (value: DistributedAtomicLong) => value.compareAndSet(-1n, 2n)],
-    ['would exceed 64 bits', (value: DistributedAtomicLong) => value.add(MAX)],
-  ])('is gone after a last batch whose value %s', async (_, change) => {
-    await value.initialize(1n);
-    for (let round = 0; round < 3; round++) {
-      let over = false;
-      const increment = value.increment().finally(() => (over = true));
-      const others: Promise<unknown>[] = [];
-      while (!over) {
-        const other = change(value);
-        other.catch(() => {});
-        others.push(other);
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-      await Promise.allSettled([increment, ...others]);
-      expect((await client.children(path)).children).toEqual([]);
-    }
-  });
-
-  it('is left out if the ACL of the counter or its kind does not allow it', async () => {
-    await value.initialize(0n);
-    await client.setAcl(path, [{ scheme: 'world', id: 'anyone', permissions: 'rw' }]);
-    expect(await value.increment()).toEqual({ preValue: 0n, postValue: 1n });
-    expect(await value.increment()).toEqual({ preValue: 1n, postValue: 2n });
-    const ephemeral = new DistributedAtomicLong(client, `${path}-ephemeral`);
-    await client.create(ephemeral.path, Buffer.alloc(8), { mode: 'ephemeral' });
-    expect(await ephemeral.add(5n)).toEqual({ preValue: 0n, postValue: 5n });
   });
 });
 

@@ -22,7 +22,6 @@ import {
 } from './counter-value.js';
 import { createPersistent } from './nodes.js';
 import { type CounterSnapshot, UnconfirmedWrite } from './unconfirmed-write.js';
-import { WriteMarker } from './write-marker.js';
 
 /**
  * The result of an attempt. `stale`: the known value may be out of date, or the counter was missing; the next attempt follows
@@ -46,7 +45,6 @@ export class CounterWriter {
   private writing = false;
   /** The value after the last write, while further changes wait. */
   private known: CounterSnapshot | undefined;
-  private readonly marker: WriteMarker;
 
   constructor(
     private readonly client: ZkClient,
@@ -54,9 +52,7 @@ export class CounterWriter {
     private readonly retry: RetryFunction,
     private readonly lock: Mutex | undefined,
     private readonly lockWait: number,
-  ) {
-    this.marker = new WriteMarker(client, path);
-  }
+  ) {}
 
   change(apply: PendingChange['apply']): Promise<AtomicValue> {
     return new Promise((resolve, reject) => {
@@ -93,7 +89,6 @@ export class CounterWriter {
       );
     } catch (error) {
       this.known = undefined;
-      this.marker.clear();
       this.join(batch);
       const failure = batch.unconfirmed?.error ?? notApplied(error);
       for (const { reject } of batch.changes) reject(failure);
@@ -126,7 +121,10 @@ export class CounterWriter {
     this.join(batch);
     const { value, settle } = applyChanges(batch.changes, base?.value ?? 0n, path);
     if (value === undefined) {
-      if (batch.synced) return this.finish(settle);
+      if (batch.synced) {
+        settle();
+        return 'done';
+      }
       // Without a write, nothing else proves that the value is not out of date.
       await client.sync(path);
       batch.synced = true;
@@ -140,7 +138,7 @@ export class CounterWriter {
     }
     const session = client.sessionId;
     try {
-      const version = await this.marker.set(encode(value), base.version);
+      const { version } = await client.set(path, encode(value), base.version);
       this.known = { value, version, czxid: base.czxid };
     } catch (error) {
       if (isCode(error, 'BAD_VERSION')) return cached ? 'stale' : 'conflict';
@@ -152,12 +150,6 @@ export class CounterWriter {
       await client.sync(path);
       return 'conflict';
     }
-    return this.finish(settle);
-  }
-
-  private finish(settle: () => void): 'done' {
-    // Before the callers learn of it: one of them may delete the counter.
-    if (this.waiting.length === 0) this.marker.clear();
     settle();
     return 'done';
   }
