@@ -131,11 +131,12 @@ export class ZkConnection
   }
 
   /**
-   * Nest closes its servers before the next hook, and waits for their requests: those that wait for a lock are refused,
-   * and those that hold one lose it when `shutdownTimeout` ends. Not before this hook, because partitions and consumers
-   * close in the one before, and may need the session for longer.
+   * Waits for the leases that are held, because other modules close what their holders use, such as a pool of database
+   * connections, in the next hook. Not before this one, because partitions and consumers close in the one before, and may
+   * need the session for longer. Then Nest closes its servers, and waits for their requests: those that wait for a lock were
+   * refused.
    */
-  beforeApplicationShutdown(): void {
+  async beforeApplicationShutdown(): Promise<void> {
     this.tracker.refuse();
     // The application may be closed twice.
     if (this.shutdownTimers.length > 0) return;
@@ -147,6 +148,7 @@ export class ZkConnection
       setTimeout(remind, DRAIN_REMINDER).unref(),
       setTimeout(end, this.timeLeft()).unref(),
     ];
+    await this.tracker.drain(this.timeLeft());
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -175,7 +177,7 @@ export class ZkConnection
     try {
       await start();
     } catch (error) {
-      this.beforeApplicationShutdown();
+      await this.beforeApplicationShutdown();
       await this.stop();
       throw error;
     }

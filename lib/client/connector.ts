@@ -39,6 +39,8 @@ export interface Connection {
 interface Attempt {
   /** Called for each address. Undefined requests a new session. */
   credentials(): Credentials | undefined;
+  /** The session timeout that a server has granted, milliseconds; 0 for a new session. */
+  granted(): number;
   readonly listener: TransportListener;
   readonly signal: AbortSignal;
   /** Returns the milliseconds until the session counts as lost; Infinity for a session that was never connected. */
@@ -127,7 +129,8 @@ export class Connector {
     const startedAt = instant();
     const transport = await this.connectTo({
       address,
-      sessionTimeout,
+      // A longer one would apply on this server only, and not after its restart.
+      sessionTimeout: attempt.granted() || sessionTimeout,
       authInfo,
       credentials,
       listener: attempt.listener,

@@ -174,6 +174,7 @@ const NO_ANSWERS: readonly number[] = [
   ErrorCode.sessionExpired,
   ErrorCode.authFailed,
   ErrorCode.sessionMoved,
+  ErrorCode.throttled,
   ErrorCode.sessionClosedRequireAuth,
 ];
 const SERVER_SYSTEM_ERRORS: readonly number[] = [

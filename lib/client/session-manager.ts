@@ -84,6 +84,13 @@ interface FailureObserver {
   connectFailed(failure: ConnectFailure): void;
 }
 
+/** A session that is over for this client, but perhaps still alive in the ensemble with its ephemeral znodes. */
+interface Orphan {
+  readonly credentials: Credentials;
+  /** When it may be closed, by `performance.now()`. */
+  readonly closeAt: number;
+}
+
 /** Keeps one session connected, and replaces it by a new one when it is over, until the client is closed. */
 export class SessionManager {
   readonly connection = new ConnectionStateMachine();
@@ -92,8 +99,7 @@ export class SessionManager {
   readonly #connector: Connector;
   readonly #file: SessionFile | undefined;
   readonly #stopping = new AbortController();
-  /** Sessions that are over for this client, but perhaps still alive in the ensemble with their ephemeral znodes. */
-  readonly #orphans: Credentials[] = [];
+  #orphans: Orphan[] = [];
   readonly #closingOrphans = new Set<Promise<void>>();
   #session: Session | undefined;
   /** Resolves to a session that is being connected for the first time. */
@@ -228,7 +234,7 @@ export class SessionManager {
 
   #claimFile(): void {
     const previous = this.#file?.claim();
-    if (previous) this.#orphans.push(previous);
+    if (previous) this.#addOrphan(previous);
   }
 
   async #stop(): Promise<void> {
@@ -240,10 +246,10 @@ export class SessionManager {
     const outcome = await session?.shutDown(reason, ANSWER_LIMIT);
     // If its server does not reply, another server may close the session.
     if (outcome === 'disconnected' || (outcome === 'unanswered' && this.#hosts.size > 1)) {
-      this.#addOrphan(session);
+      this.#addOrphan(session!.credentials());
     }
     await this.#establishing?.catch(() => {});
-    this.#closeOrphanSessions();
+    this.#closeOrphans(Infinity);
     await Promise.all(this.#closingOrphans);
     this.#file?.release(outcome === 'confirmed');
   }
@@ -327,7 +333,7 @@ export class SessionManager {
       }
     } catch (error) {
       // A server has created the session, but did not reply to its first request.
-      this.#addOrphan(session);
+      this.#addOrphan(session.credentials());
       throw error;
     }
   }
@@ -336,6 +342,7 @@ export class SessionManager {
   #connect(session: Session, signal: AbortSignal, timeLeft: () => number): Promise<void> {
     return this.#connector.connect({
       credentials: () => session.credentials(),
+      granted: () => session.timeout,
       listener: session.listener(),
       signal,
       timeLeft,
@@ -349,14 +356,17 @@ export class SessionManager {
         this.#session = session;
         this.#file?.write(session.credentials()!);
         this.connection.apply('attached', session.id);
-        this.#closeOrphanSessions();
+        this.#closeOrphans();
       },
       detached: (reason) => {
         this.connection.apply('detached', session.id, reason);
         this.#wake();
       },
       ended: (reason, confirmed) => {
-        if (!confirmed) this.#addOrphan(session);
+        // Its holders have the rest of the timeout to stop, as without a connection.
+        if (!confirmed) {
+          this.#addOrphan(session.credentials(), session.timeout - session.deadline.age);
+        }
         this.connection.apply('lost', session.id, reason);
         this.#wake();
       },
@@ -365,20 +375,27 @@ export class SessionManager {
     return session;
   }
 
-  #addOrphan(session: Session | undefined): void {
-    const credentials = session?.credentials();
-    if (credentials) this.#orphans.push(credentials);
+  /** @param delay milliseconds after which it may be closed */
+  #addOrphan(credentials: Credentials | undefined, delay = 0): void {
+    if (!credentials) return;
+    this.#orphans.push({ credentials, closeAt: performance.now() + delay });
+    if (delay > 0) setTimeout(() => this.#closeOrphans(), Math.ceil(delay)).unref();
   }
 
   /**
    * Closes sessions that the ensemble may not know to be over. After an outage the ensemble restarts their
    * timeouts, and their ephemeral znodes would block other clients until then.
    */
-  #closeOrphanSessions(): void {
-    for (const credentials of this.#orphans.splice(0)) {
+  #closeOrphans(now = performance.now()): void {
+    // Without a connection, the next one closes them.
+    if (now < Infinity && !this.#session?.connected) return;
+    const due = this.#orphans.filter(({ closeAt }) => closeAt <= now);
+    this.#orphans = this.#orphans.filter(({ closeAt }) => closeAt > now);
+    for (const { credentials } of due) {
       const closing = this.#connector
         .connect({
           credentials: () => credentials,
+          granted: () => 0,
           listener: { onWatch: () => {}, onDown: () => {} },
           signal: AbortSignal.timeout(ORPHAN_LIMIT),
           timeLeft: () => ORPHAN_LIMIT,

@@ -553,8 +553,9 @@ export class Session {
 
       this.#credentials ??= transport.credentials;
       this.#serverKind = serverKind;
-      this.#timeout = transport.timeout;
-      this.deadline.setSessionTimeout(transport.timeout);
+      // After a restart the servers know the timeout of the first connection only.
+      this.#timeout = Math.min(this.#timeout || Infinity, transport.timeout);
+      this.deadline.setSessionTimeout(this.#timeout);
       // The server accepted the session after that instant.
       this.deadline.extend(startedAt);
       const sentAt = instant();
@@ -678,7 +679,7 @@ export class Session {
   #adopt(transport: Transport): void {
     this.#state = { name: 'connected', transport };
     // A server that grants a long timeout could otherwise stall for as long.
-    this.#keepAlive.start(Math.min(transport.timeout, this.#settings.sessionTimeout));
+    this.#keepAlive.start(Math.min(this.#timeout, this.#settings.sessionTimeout));
     // First the deletes: they must precede any create that the reconnection permits, and any read that a
     // fired watch causes.
     for (const path of this.#deletes) void this.#sendDelete(path);

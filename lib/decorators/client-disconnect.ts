@@ -1,12 +1,13 @@
 import type { ExecutionContext } from '@nestjs/common';
 
-interface ClosableResponse {
+/** A response or a socket. */
+interface Closable {
   readonly destroyed?: boolean;
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** One event listener per connection: a GraphQL request calls one handler for each of its fields. */
-const listenersByResponse = new WeakMap<ClosableResponse, Set<() => void>>();
+/** One event listener for each: a GraphQL request calls one handler for each of its fields. */
+const listenersOf = new WeakMap<Closable, Set<() => void>>();
 
 /**
  * Calls `listener` when the client of an HTTP or GraphQL request disconnects. Nest itself only unsubscribes from a stream
@@ -14,29 +15,39 @@ const listenersByResponse = new WeakMap<ClosableResponse, Set<() => void>>();
  * unsubscribes from the result. Returns a function that removes the listener.
  */
 export function onClientDisconnect(context: ExecutionContext, listener: () => void): () => void {
-  const response = nodeResponse(context);
-  if (!response) return () => {};
-  if (response.destroyed) listener();
-  const listeners = listenersOf(response);
-  listeners.add(listener);
-  return () => void listeners.delete(listener);
+  const closables = closablesOf(context);
+  const remove = () => closables.forEach((closable) => listenersOf.get(closable)?.delete(onClose));
+  const onClose = () => {
+    remove();
+    listener();
+  };
+  for (const closable of closables) addListener(closable, onClose);
+  if (closables.some(({ destroyed }) => destroyed)) onClose();
+  return remove;
 }
 
-function listenersOf(response: ClosableResponse): Set<() => void> {
-  let listeners = listenersByResponse.get(response);
+function addListener(closable: Closable, listener: () => void): void {
+  let listeners = listenersOf.get(closable);
   if (!listeners) {
-    const added = new Set<() => void>();
-    response.once('close', () => added.forEach((listener) => listener()));
-    listenersByResponse.set(response, (listeners = added));
+    const added = (listeners = new Set<() => void>());
+    closable.once('close', () => added.forEach((each) => each()));
+    listenersOf.set(closable, added);
   }
-  return listeners;
+  listeners.add(listener);
 }
 
-/** Returns Node's response object inside the framework's, or the socket if GraphQL's context has only that. */
-function nodeResponse(context: ExecutionContext): ClosableResponse | undefined {
+/**
+ * Returns Node's response object inside the framework's, or the socket if GraphQL's context has only that; and the socket of
+ * its request, because the response to a pipelined request has no socket yet, and so no `close`.
+ */
+function closablesOf(context: ExecutionContext): Closable[] {
   const response = frameworkResponse(context);
   const raw = property(response, 'raw') ?? response;
-  return typeof property(raw, 'once') === 'function' ? (raw as ClosableResponse) : undefined;
+  return [raw, property(property(raw, 'req'), 'socket')].filter(isClosable);
+}
+
+function isClosable(value: unknown): value is Closable {
+  return typeof property(value, 'once') === 'function';
 }
 
 function frameworkResponse(context: ExecutionContext): unknown {

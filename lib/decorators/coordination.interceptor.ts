@@ -41,6 +41,7 @@ export class CoordinationInterceptor implements NestInterceptor {
         const answer = await call.open();
         return answer ?? subscribedIn(call.runWithin, () => next.handle());
       },
+      outlives: () => call.abandon(),
       close: (unsubscribed) => {
         stopListening?.();
         return call.close(unsubscribed);

@@ -7,15 +7,23 @@ import { type CallGuard, MisuseError, type Requirement } from './requirement.js'
  * subscriber is notified of the source's end. If the subscriber unsubscribes, even while `open` is
  * pending, `close` runs too, with `unsubscribed`. It runs once more after the end, so it must be idempotent.
  * `close` waits for emitted promises: Nest awaits the one that it answers with, such as the commit of `map(async …)`.
+ *
+ * If the subscriber unsubscribes before the first value, `outlives` says whether the source continues until its first value
+ * or its end: interceptors may still work on it, as `mergeMap(async …)` does. Its errors are dropped then, because nobody
+ * is subscribed any more. Default: it does not.
  */
 export function usingAsync<T>({
   open,
+  outlives = () => false,
   close,
 }: {
   open: () => Promise<Observable<T>>;
+  outlives?: () => boolean;
   close: (unsubscribed: boolean) => Promise<void>;
 }): Observable<T> {
   return new Observable<T>((subscriber) => {
+    let hasValue = false;
+    let abandoned = false;
     const emitted = new Set<Promise<unknown>>();
     /** Emits a promise for a thenable, because each `then` of a lazy one, such as a query builder, would run it. */
     const track = (thenable: PromiseLike<unknown>) => {
@@ -30,17 +38,24 @@ export function usingAsync<T>({
       await close(unsubscribed);
     };
     const closeThen = (notify: () => void) => void closeAfterEmitted(false).then(notify, notify);
+    const end = () => {
+      source.unsubscribe();
+      void closeAfterEmitted(true);
+    };
     const source = from(open())
       .pipe(mergeMap((stream) => stream))
       .subscribe({
-        next: (value) => subscriber.next(isThenable(value) ? track(value) : value),
+        next: (value) => {
+          hasValue = true;
+          subscriber.next(isThenable(value) ? track(value) : value);
+          if (abandoned) end();
+        },
         error: (error) => closeThen(() => subscriber.error(error)),
         complete: () => closeThen(() => subscriber.complete()),
       });
     return () => {
-      // An error of `open` or of the source after that is dropped, because nobody is subscribed any more.
-      source.unsubscribe();
-      void closeAfterEmitted(true);
+      abandoned = !hasValue && outlives();
+      if (!abandoned) end();
     };
   });
 }

@@ -35,6 +35,9 @@ export class HandlerCall {
   /** Number of running acquires and method runs. The guards are released after all of them have settled. */
   private active = 0;
   private closed = false;
+  private abandoned = false;
+  /** Whether the method has returned an Observable. Such work ends when its subscriber unsubscribes. */
+  private streams = false;
 
   constructor(
     requirements: readonly Requirement[],
@@ -107,6 +110,8 @@ export class HandlerCall {
       const runAsHolder = <T>(fn: () => T) => HandlerCall.current.run(inside, () => guard.run(fn));
       const value = await runAsHolder(method);
       if (isObservable(value)) {
+        this.streams = true;
+        if (this.abandoned) throw this.disconnected(slot);
         const stream = subscribedIn(runAsHolder, () => value);
         return guardedStream(stream, requirement, guard, (loss) => this.raise(loss, requirement));
       }
@@ -125,15 +130,22 @@ export class HandlerCall {
     this.disconnect.abort();
   }
 
+  /** Called when nobody waits for the answer any more. Returns whether it is made to its end nevertheless. */
+  abandon(): boolean {
+    this.abandoned = true;
+    this.cancelWaits();
+    return !this.streams;
+  }
+
   /**
    * Releases the guards, once the method does not run any more. Idempotent.
    *
-   * @param unsubscribed whether work inside the answer may continue
+   * @param unsubscribed whether work inside a stream may continue
    */
   async close(unsubscribed = false): Promise<void> {
     this.closed = true;
     this.cancelWaits();
-    if (this.active === 0) await this.releaseGuards(unsubscribed);
+    if (this.active === 0) await this.releaseGuards(unsubscribed && this.streams);
   }
 
   /** Returns the requirement that caused an error; undefined for errors of the method itself. */
@@ -171,7 +183,7 @@ export class HandlerCall {
     let guard: CallGuard | undefined;
     try {
       const key = (slot.key = requirement.keyOf(call));
-      if (this.closed) throw this.disconnected(slot);
+      if (this.closed || this.abandoned) throw this.disconnected(slot);
       const service = this.serviceOf(requirement);
       guard = await requirement.acquire(service, key, call, this.disconnect.signal);
     } catch (error) {
@@ -180,7 +192,7 @@ export class HandlerCall {
     if (!guard) return undefined;
     slot.guard = guard;
     this.guards.push(guard);
-    if (this.closed) throw this.disconnected(slot);
+    if (this.closed || this.abandoned) throw this.disconnected(slot);
     return guard;
   }
 

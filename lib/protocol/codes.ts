@@ -58,6 +58,8 @@ export const ErrorCode = {
   sessionMoved: -118,
   noWatcher: -121,
   reconfigDisabled: -123,
+  /** The server has not carried the request out, because it is overloaded. A follower without a leader sends it too. */
+  throttled: -127,
   /** The server requires an authentication that the client lacks, and closes the connection. */
   sessionClosedRequireAuth: -124,
 } as const;

@@ -60,6 +60,30 @@ describe('an application that shuts down', () => {
     await (await waiting).release();
   });
 
+  it('waits for them before other modules end what their holders use, such as a pool of connections', async () => {
+    const events: string[] = [];
+    @Injectable()
+    class Pool {
+      onApplicationShutdown() {
+        events.push('the pool has ended');
+      }
+    }
+    const app = await apps.start({ providers: [Pool] });
+    const gate = new Gate();
+    const holding = app.get(LockService).withLock('goods', async () => {
+      await gate.pass();
+      events.push('the holder has ended');
+    });
+    await gate.reached;
+    const closed = app.close();
+    await eventually(() =>
+      expect(app.get(LockService).acquire('other')).rejects.toThrow(ShuttingDownError),
+    );
+    gate.open();
+    await Promise.all([holding, closed]);
+    expect(events).toEqual(['the holder has ended', 'the pool has ended']);
+  });
+
   it('names the keys of the leases that it waits for, and releases them when shutdownTimeout has passed', async () => {
     const warn = vi.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
     const app = await apps.start({}, { shutdownTimeout: 5_000 });

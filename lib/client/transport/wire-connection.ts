@@ -285,6 +285,9 @@ export class WireConnection implements Transport {
       return;
     }
 
+    // The requests behind it are carried out, so the order of a connection would no longer hold.
+    if (code === ErrorCode.throttled) throw new ProtocolError('a refusal because of overload');
+
     const next = this.#pending.first;
     if (next?.xid !== xid) {
       throw new ProtocolError(`a reply to request ${xid} instead of ${next?.xid ?? 'none'}`);

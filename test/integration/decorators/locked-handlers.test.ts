@@ -336,6 +336,92 @@ describe('a locked HTTP handler', () => {
     },
   );
 
+  it.each(['/fixed', '/argument/goods', '/late-stream'])(
+    'holds its lock until an interceptor of the method has committed, although nobody waits for the answer (%s)',
+    async (path) => {
+      let [calls, inside, most] = [0, 0, 0];
+      let subscribed = false;
+      const commit = async (answer: unknown) => {
+        most = Math.max(most, ++inside);
+        await delay(10_000);
+        inside--;
+        calls++;
+        return answer;
+      };
+      /** An interceptor of the controller, which answers before the commit begins. */
+      const GivesUp = () =>
+        UseInterceptors({
+          intercept: (_: unknown, next: CallHandler) =>
+            race(
+              next.handle(),
+              from(delay(2_000)).pipe(mergeMap(() => throwError(() => new HttpException('', 408)))),
+            ),
+        });
+      const Commits = () =>
+        UseInterceptors({
+          intercept: (_: unknown, next: CallHandler) => next.handle().pipe(mergeMap(commit)),
+        });
+      @Controller()
+      @GivesUp()
+      class Shop {
+        @Get('fixed')
+        @Commits()
+        @DistributedLock('goods')
+        async fixed() {
+          await delay(1_000);
+        }
+
+        @Get('argument/:id')
+        @Commits()
+        @DistributedLock((id) => id)
+        async argument(@Param('id') _id: string) {
+          await delay(1_000);
+        }
+
+        @Get('late-stream')
+        @DistributedLock('goods')
+        async lateStream() {
+          await delay(3_000);
+          return new Observable(() => void (subscribed = true));
+        }
+      }
+      const app = await apps.start({ controllers: [Shop] });
+      const first = await get(app, path);
+      const second = await get(app, path);
+      expect([first.status, second.status]).toEqual([408, 408]);
+      const locks = app.get(LockService);
+      const lease = await locks.acquire('goods');
+      // The second call has given up while it waited.
+      const streams = path === '/late-stream';
+      expect({ calls, most, subscribed }).toEqual({
+        calls: streams ? 0 : 1,
+        most: streams ? 0 : 1,
+        subscribed: false,
+      });
+      await lease.release();
+    },
+  );
+
+  it('does not abort the signal of a lease whose answer an interceptor has taken', async () => {
+    let signal: AbortSignal | undefined;
+    @Controller()
+    @UseInterceptors({
+      intercept: async (_: unknown, next: CallHandler) => of(await firstValueFrom(next.handle())),
+    })
+    class Shop {
+      @Get()
+      @DistributedLock('goods')
+      async sell() {
+        ({ signal } = currentLease()!);
+        return 'sold';
+      }
+    }
+    const app = await apps.start({ controllers: [Shop] });
+    expect(await get(app, '/')).toMatchObject({ status: 200, text: 'sold' });
+    expect(app.get(LockService).held('goods')).toBe(false);
+    expect(signal!.aborted).toBe(false);
+  });
+
   it('holds its lock for a promise whose subscriber has left', async () => {
     const gate = new Gate();
     @Injectable()

@@ -21,6 +21,22 @@ const CONTEXTS: [string, Context][] = [
   ['Mercurius', (raw) => contextOf('graphql', {}, {}, { req: {}, reply: { raw } }, {})],
 ];
 
+it('a pipelined request, whose response has no socket yet, learns of the end of its connection', () => {
+  const socket = new EventEmitter();
+  const response = () => Object.assign(new EventEmitter(), { req: { socket } });
+  const left: number[] = [];
+  for (let request = 0; request < 12; request++) {
+    onClientDisconnect(contextOf('http', {}, response()), () => left.push(request));
+  }
+  const both = response();
+  onClientDisconnect(contextOf('http', {}, both), () => left.push(12));
+  expect(socket.listenerCount('close')).toBe(1);
+  both.emit('close');
+  expect(left).toEqual([12]);
+  socket.emit('close');
+  expect(left).toEqual([12, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+});
+
 it.each(CONTEXTS)('a client that disconnects from %s triggers the listeners', (_, context) => {
   const connection = new EventEmitter();
   let left = 0;
