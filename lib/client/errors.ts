@@ -35,10 +35,12 @@ export abstract class CoordinationError extends Error {
  */
 export class BadOptionError extends CoordinationError {
   readonly code: 'BAD_OPTION' | 'BAD_KEY' = 'BAD_OPTION';
+  /** Not enumerable, so that loggers print only its short description in the message: it may be the body of a request. */
+  declare readonly value: unknown;
 
   constructor(
     readonly option: string,
-    readonly value: unknown,
+    value: unknown,
     /** The value that is expected, or the whole message. */
     expected: string | { readonly message: string },
     options?: CoordinationErrorOptions,
@@ -49,6 +51,7 @@ export class BadOptionError extends CoordinationError {
         : `${option} must be ${expected}, but is ${describe(value)}`,
       options,
     );
+    Object.defineProperty(this, 'value', { value });
   }
 }
 

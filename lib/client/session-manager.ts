@@ -379,7 +379,8 @@ export class SessionManager {
   #addOrphan(credentials: Credentials | undefined, delay = 0): void {
     if (!credentials) return;
     this.#orphans.push({ credentials, closeAt: performance.now() + delay });
-    if (delay > 0) setTimeout(() => this.#closeOrphans(), Math.ceil(delay)).unref();
+    // A timer may fire up to 1 ms early.
+    if (delay > 0) setTimeout(() => this.#closeOrphans(), Math.ceil(delay) + 1).unref();
   }
 
   /**
