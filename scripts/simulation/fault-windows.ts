@@ -130,10 +130,20 @@ export class FaultWindows {
   /** Returns the faults in the format of the checker of the chaos command. */
   toCheckerFaults(): { kind: string; worker: string; from: number; until: number }[] {
     return this.faults.flatMap(({ kind, target: worker, from, until }) => {
-      if (PAUSES.has(kind)) return [{ kind: 'stop', worker, from, until }];
+      if (PAUSES.has(kind))
+        return [{ kind: 'stop', worker, from, until: this.#runsFrom(worker, until) }];
       if (!REMOTE_LOSSES.has(kind)) return [];
       return [{ kind: 'expire', worker, from, until: this.#noticeableFrom(worker, from) }];
     });
+  }
+
+  /** Returns when a process runs again after the end of a pause: it may be paused again at that moment. */
+  #runsFrom(process: string, end: number): number {
+    const next = this.faults.find(
+      ({ kind, target, from, until }) =>
+        PAUSES.has(kind) && target === process && from <= end && until > end,
+    );
+    return next ? this.#runsFrom(process, next.until) : end;
   }
 
   /** Returns when a process can notice a loss: after the faults that follow it so soon that they hide it. */
