@@ -54,3 +54,11 @@ it('a process notices that its node was deleted as soon as the other faults allo
   expect(noticed(lostSync(1_300, 3_000))).toBe(short);
   expect(noticed(lostSync(500, 950))).toBe(short);
 });
+
+it('a process that is paused again at the end of a pause runs after the second one', () => {
+  const pause = (from: number, until: number, target = 'p1') =>
+    ({ index: 0, kind: 'pause', target, from, until }) as const;
+  const faults = [pause(10, 20), pause(20, 30), pause(25, 40, 'p2'), pause(31, 50)];
+  const windows = new FaultWindows(faults, SETTING).toCheckerFaults();
+  expect(windows.map(({ until }) => until)).toEqual([30, 30, 40, 50]);
+});
