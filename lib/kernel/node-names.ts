@@ -8,6 +8,13 @@ export interface QueueNode {
   readonly sequence: number;
 }
 
+/** The markers of Curator's recipes. */
+export const LOCK = 'lock-';
+export const READ = '__READ__';
+export const WRITE = '__WRIT__';
+export const LEASE = 'lease-';
+export const LATCH = 'latch-';
+
 /** How a kind of lock names its znodes and orders them. */
 export interface QueueNames {
   /** The marker of the znodes that this recipe creates. */
@@ -22,6 +29,9 @@ export interface QueueNames {
 export interface QueueSpec extends QueueNames {
   readonly parent: string;
 }
+
+/** The queue of a mutex. */
+export const MUTEX_NAMES: QueueNames = { marker: LOCK, markers: [LOCK], nodeAhead: lastBefore };
 
 const LAST_SEQUENCE = 2 ** 31 - 1;
 const SEQUENCE_WARNING = 2 ** 30;

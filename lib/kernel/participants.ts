@@ -3,12 +3,12 @@ import type { Stat, ZkClient } from '../client/index.js';
 import { checkRecord } from '../client/validation.js';
 import type { Participant } from './types.js';
 import { hasLingerMark, REVOKE_MESSAGE } from './node-data.js';
-import { inOrder, type QueueNode, queueOf } from './node-names.js';
+import { inOrder, LATCH, LOCK, type QueueNode, queueOf } from './node-names.js';
 import { ownershipBy } from './ownership.js';
 
 /** A znode of a queue, and what it holds or waits for. */
 export interface QueueEntry {
-  readonly node: QueueNode;
+  readonly node: Pick<QueueNode, 'name'>;
   readonly parent: string;
   readonly state: Participant['state'];
   readonly mode: Participant['mode'];
@@ -112,20 +112,16 @@ export interface LeaderParticipant {
   readonly session: string;
 }
 
-export const LATCH = 'latch-';
-export const SELECTOR = 'lock-';
-/** An observer does not know which of the two recipes the participants use. */
-const MARKERS = [LATCH, SELECTOR];
-
 /**
  * Reads the participants of the election at `parent`, in the order in which they lead.
  *
+ * @param markers default: those of both recipes, because an observer does not know which one the participants use
  * @param limit the number of znodes to read
  */
 export async function readCandidates(
   client: ZkClient,
   parent: string,
-  markers: readonly string[] = MARKERS,
+  markers: readonly string[] = [LATCH, LOCK],
   limit = Infinity,
 ): Promise<LeaderParticipant[]> {
   const queue = await readQueue(client, parent, markers);

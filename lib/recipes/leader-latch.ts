@@ -2,7 +2,7 @@ import type { ZkClient } from '../client/index.js';
 import { checkOptions, checkValue, oneOf, type Rules } from '../client/validation.js';
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
-import { LATCH } from '../kernel/participants.js';
+import { LATCH } from '../kernel/node-names.js';
 import { cancelled, timedOut, Waiter, type WaitRequest } from '../kernel/waiter.js';
 import { type AcquireOptions, WAIT_RULES } from '../kernel/lease.js';
 import type { LeaseTerm, Term } from '../kernel/term.js';

@@ -5,7 +5,7 @@ import { BOOLEAN, checkFunction, checkOptions, type Rules } from '../client/vali
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
 import { currentTerm, runLeading } from '../kernel/call-chain.js';
-import { SELECTOR } from '../kernel/participants.js';
+import { LOCK } from '../kernel/node-names.js';
 import type { LeaseTerm, Term } from '../kernel/term.js';
 
 /*
@@ -61,7 +61,7 @@ export class CancelLeadershipError extends CoordinationError {
  * @publicApi
  */
 export class LeaderSelector extends Candidate {
-  protected override readonly marker = SELECTOR;
+  protected override readonly marker = LOCK;
   private readonly autoRequeue: boolean;
 
   constructor(

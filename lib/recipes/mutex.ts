@@ -1,7 +1,7 @@
 import type { ZkClient } from '../client/index.js';
 import { reentrantGrant } from '../kernel/call-chain.js';
 import type { Grant } from '../kernel/grant.js';
-import { lastBefore } from '../kernel/node-names.js';
+import { MUTEX_NAMES } from '../kernel/node-names.js';
 import { type QueueEntry, readQueue } from '../kernel/participants.js';
 import { acquireQueued } from '../kernel/local-queue.js';
 import type { AcquireOptions } from '../kernel/lease.js';
@@ -15,9 +15,6 @@ import { Lock, type LockConstructorOptions } from './lock.js';
  *   3. All others watch the znode just ahead of their own, and list again when it is deleted.
  *   4. The holder releases the lock by deleting its znode.
  */
-
-const MARKER = 'lock-';
-const NAMES = { marker: MARKER, markers: [MARKER], nodeAhead: lastBefore };
 
 /**
  * An exclusive lock on the znode `path`, fair between processes and within this one. It shares the path with Curator's
@@ -36,12 +33,12 @@ export class Mutex extends Lock {
   }
 
   protected override take(options: AcquireOptions): Promise<Grant> | Grant {
-    return acquireQueued(this, NAMES, options);
+    return acquireQueued(this, MUTEX_NAMES, options);
   }
 
   protected override async entries(): Promise<QueueEntry[]> {
     const { client, path: parent } = this;
-    return (await readQueue(client, parent, NAMES.markers)).map((node, index) => ({
+    return (await readQueue(client, parent, MUTEX_NAMES.markers)).map((node, index) => ({
       node,
       parent,
       state: index === 0 ? 'holding' : 'waiting',

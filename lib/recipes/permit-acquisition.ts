@@ -4,7 +4,7 @@ import { deadHolders } from '../kernel/diagnostics.js';
 import { reportDeadHolder } from '../kernel/dead-holder.js';
 import { childrenOf } from '../kernel/participants.js';
 import type { Grant } from '../kernel/grant.js';
-import { inOrder, lastBefore, type QueueNode, queueOf } from '../kernel/node-names.js';
+import { inOrder, LEASE, MUTEX_NAMES, type QueueNode, queueOf } from '../kernel/node-names.js';
 import { Ownership } from '../kernel/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from '../kernel/own-node.js';
@@ -12,12 +12,6 @@ import { type QueuePosition, waitInQueue } from '../kernel/queue.js';
 import { retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
 import type { Target } from '../kernel/types.js';
 import type { Waiter } from '../kernel/waiter.js';
-
-const LEASE_MARKER = 'lease-';
-export const LEASE_MARKERS = [LEASE_MARKER];
-const LOCK_MARKER = 'lock-';
-export const LOCK_MARKERS = [LOCK_MARKER];
-const REQUESTS = { marker: LOCK_MARKER, markers: LOCK_MARKERS, nodeAhead: lastBefore };
 
 /** The number of leases to read at most, to compare the number of permits or to find processes that have ended. */
 const MAX_LEASES_READ = 8;
@@ -72,7 +66,7 @@ export class PermitAcquisition {
 
   /** Whether other requests than our own wait for the mutex. */
   hasContenders(children: readonly string[], own: ReadonlySet<string>): boolean {
-    return queueOf({ parent: this.locks, markers: LOCK_MARKERS }, children).some(
+    return queueOf({ ...MUTEX_NAMES, parent: this.locks }, children).some(
       ({ name }) => ![...own].some((prefix) => name.startsWith(prefix)),
     );
   }
@@ -80,7 +74,7 @@ export class PermitAcquisition {
   /** The number of permits that are held. */
   async taken(): Promise<number> {
     const children = await childrenOf(this.client, this.leases);
-    return queueOf({ parent: this.leases, markers: LEASE_MARKERS }, children).length;
+    return queueOf({ parent: this.leases, markers: [LEASE] }, children).length;
   }
 
   /** @throws RecipeConflictError if another recipe uses the path: its holders would not see ours */
@@ -103,7 +97,7 @@ export class PermitAcquisition {
       waiter.blocked();
       signal.throwIfAborted();
     }
-    const names = { ...REQUESTS, parent };
+    const names = { ...MUTEX_NAMES, parent };
     // While permits are left, even a try waits for the mutex: the request ahead ends soon.
     const onBlocked = () => waiter?.blockedBriefly();
     const position = await waitInQueue(client, names, {
@@ -131,7 +125,7 @@ export class PermitAcquisition {
   ): Promise<QueuePosition | undefined> {
     const { session } = mutex.ownership.position;
     const mode = 'ephemeral-sequential';
-    const lease = { parent: this.leases, suffix: LEASE_MARKER, data, mode } as const;
+    const lease = { parent: this.leases, suffix: LEASE, data, mode } as const;
     const { names, listing } = await protectedCreates(this.client, session, lease, count);
     const nodes = names.map((name) => `${this.leases}/${name}`);
     const attempt = AbortSignal.any([signal, mutex.signal]);
@@ -173,7 +167,7 @@ export class PermitAcquisition {
         limit = await this.limit.readAndWatch();
         const present = new Set(listing.children);
         if (!names.every((name) => present.has(name))) return undefined;
-        const queue = queueOf({ parent: this.leases, markers: LEASE_MARKERS }, listing.children);
+        const queue = queueOf({ parent: this.leases, markers: [LEASE] }, listing.children);
         if (queue.length <= limit.value) {
           if (session.trusted) return listing;
           continue;

@@ -5,7 +5,7 @@ import { LeaseLostError } from '../kernel/errors.js';
 import { grantInChain, reentrantGrant } from '../kernel/call-chain.js';
 import { type Grant, grantOf } from '../kernel/grant.js';
 import { holderData } from '../kernel/node-data.js';
-import { lastBefore, type QueueNames, type QueueNode } from '../kernel/node-names.js';
+import { lastBefore, type QueueNames, type QueueNode, READ, WRITE } from '../kernel/node-names.js';
 import { Ownership } from '../kernel/ownership.js';
 import { type QueueEntry, readQueue } from '../kernel/participants.js';
 import { protectedCreate } from '../kernel/own-node.js';
@@ -27,8 +27,6 @@ import { Lock, type LockConstructorOptions } from './lock.js';
  * writer).
  */
 
-const READ = '__READ__';
-const WRITE = '__WRIT__';
 const MARKERS = [READ, WRITE];
 
 const READER: QueueNames = { marker: READ, markers: MARKERS, nodeAhead: lastWriterBefore };

@@ -4,13 +4,13 @@ import { publishWait } from '../kernel/diagnostics.js';
 import type { Grant } from '../kernel/grant.js';
 import { holderData } from '../kernel/node-data.js';
 import { findLocalQueue, LocalQueue, type LocalQueueSpec } from '../kernel/local-queue.js';
-import type { QueueNode } from '../kernel/node-names.js';
+import { LEASE, MUTEX_NAMES, type QueueNode } from '../kernel/node-names.js';
 import { Ownership } from '../kernel/ownership.js';
 import { type QueueEntry, readQueue } from '../kernel/participants.js';
 import { cancelled, connectWithin, NO_WAITERS, type Request, Waiter } from '../kernel/waiter.js';
 import { ACQUIRE_RULES, type AcquireOptions, checkAcquire, type Lease } from '../kernel/lease.js';
 import { CONSTRUCTOR_RULES, Lock, type LockConstructorOptions } from './lock.js';
-import { LEASE_MARKERS, LOCK_MARKERS, PermitAcquisition } from './permit-acquisition.js';
+import { PermitAcquisition } from './permit-acquisition.js';
 import { PermitLimit, type Permits } from './permit-limit.js';
 
 /*
@@ -126,8 +126,8 @@ export class Semaphore extends Lock<PermitOptions> {
     const { locks, leases } = acquisition;
     // In this order: a request that ends between the two listings holds its permits, or its lease znodes are gone.
     const [nodes, queue, value] = await Promise.all([
-      readQueue(client, leases, LEASE_MARKERS),
-      readQueue(client, locks, LOCK_MARKERS),
+      readQueue(client, leases, [LEASE]),
+      readQueue(client, locks, MUTEX_NAMES.markers),
       this.limit.read(),
       acquisition.checkForeignNodes(),
     ]);

@@ -3,6 +3,7 @@ import { foreignText, quotedKey } from '../../client/errors.js';
 import type { Session, ZkClient } from '../../client/index.js';
 import { checkFunction } from '../../client/validation.js';
 import type { Deadlock, DeadlockMember, Participant } from '../types.js';
+import { READ, WRITE } from '../node-names.js';
 import { readParticipants } from '../participants.js';
 import type { Claim } from './nested-wait.js';
 import type { Cycle } from './search.js';
@@ -68,13 +69,10 @@ export async function describe(
 async function holderOf(session: Session, node: string): Promise<Participant | undefined> {
   const slash = node.lastIndexOf('/');
   const name = node.slice(slash + 1);
-  const mode = name.includes('__READ__')
-    ? 'read'
-    : name.includes('__WRIT__')
-      ? 'write'
-      : 'exclusive';
-  const entry = { node: { name, marker: '', sequence: 0 }, parent: node.slice(0, slash), mode };
-  const [holder] = await readParticipants(session, [{ ...entry, mode, state: 'holding' }]);
+  const parent = node.slice(0, slash);
+  const mode = name.includes(READ) ? 'read' : name.includes(WRITE) ? 'write' : 'exclusive';
+  const entries = [{ node: { name }, parent, state: 'holding', mode }] as const;
+  const [holder] = await readParticipants(session, entries);
   return holder;
 }
 

@@ -1,6 +1,6 @@
 import { parentOf } from '../../client/validation.js';
 import type { Session } from '../../client/index.js';
-import { inOrder, type QueueNode, queueOf } from '../node-names.js';
+import { inOrder, LOCK, type QueueNode, queueOf, READ, WRITE } from '../node-names.js';
 import {
   type HeldNode,
   heldNodesOf,
@@ -73,9 +73,7 @@ function cycleFrom(first: string, found: ReadonlyMap<string, HeldNode>): Cycle |
 }
 
 /** The znodes of the locks whose holders are known: mutex, read lock, write lock. */
-const READ = '__READ__';
-const WRITE = '__WRIT__';
-const MARKERS = ['lock-', READ, WRITE];
+const MARKERS = [LOCK, READ, WRITE];
 
 // A cycle beyond these limits is not found.
 /** The most requests of one snapshot. */
