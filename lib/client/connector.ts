@@ -3,7 +3,7 @@ import { sessionPassword } from '../protocol/session-password.js';
 import { ConnectionError, SessionExpiredError, UnsafeServerError } from './errors.js';
 import { firstReachable, type Host, type HostProvider, resolveHost } from './hosts.js';
 import type { NormalizedOptions } from './options.js';
-import { abortable } from './sleep.js';
+import { abortable, onAbort } from './sleep.js';
 import { attachmentError } from './reply-errors.js';
 import { type Instant, instant } from './session-deadline.js';
 import {
@@ -163,8 +163,7 @@ export class Connector {
     const share = Math.min(this.options.connectTimeout, timeLeft() / (addresses + others));
     const limit = Math.max(1, Math.ceil(share * addresses));
     const controller = new AbortController();
-    const follow = () => controller.abort(outer.reason);
-    outer.addEventListener('abort', follow, { once: true });
+    const unfollow = onAbort(outer, () => controller.abort(outer.reason));
     const timer = setTimeout(() => {
       controller.abort(new ConnectionError(`${label}: no reply within ${limit} ms`));
     }, limit);
@@ -173,7 +172,7 @@ export class Connector {
       return await abortable(run(controller.signal), controller.signal);
     } finally {
       clearTimeout(timer);
-      outer.removeEventListener('abort', follow);
+      unfollow();
     }
   }
 }
@@ -199,8 +198,7 @@ async function identifyServer(
   const password = Buffer.from(transport.credentials.password, 'hex');
   if (password.equals(sessionPassword(BigInt(`0x${id}`)))) return 'zookeeper';
   if (!password.equals(NO_PASSWORD)) return 'unknown';
-  const abort = () => transport.destroy();
-  signal.addEventListener('abort', abort, { once: true });
+  const removeListener = onAbort(signal, () => transport.destroy());
   try {
     if (await hasNode(transport, FEATURE_FLAGS)) return 'clickhouse-keeper';
     if (allowUnsafeFencing) return 'raftkeeper';
@@ -211,7 +209,7 @@ async function identifyServer(
     signal.throwIfAborted();
     throw error;
   } finally {
-    signal.removeEventListener('abort', abort);
+    removeListener();
   }
 }
 

@@ -33,7 +33,15 @@ export {
 export { isRunning, separateProcesses } from './process-state.js';
 export type { Session } from './session.js';
 export type { StateChange } from './session-manager.js';
-export { abortable, isAbortBy, MAX_TIMER, sleep, whenSettled } from './sleep.js';
+export {
+  abortable,
+  isAbortBy,
+  MAX_TIMER,
+  onAbort,
+  sleep,
+  untilAborted,
+  whenSettled,
+} from './sleep.js';
 export {
   checkTransaction,
   type TransactionOperation,

@@ -21,23 +21,19 @@ export function sleep(
     ref?: boolean;
   } = {},
 ): Promise<void> {
+  const aborted = signals.find((signal) => signal?.aborted);
+  if (aborted) return Promise.reject(aborted.reason);
   return new Promise((resolve, reject) => {
     const cleanUps: (() => void)[] = [];
     const cleanUp = () => {
       for (const undo of cleanUps.splice(0)) undo();
     };
     for (const signal of signals) {
-      if (!signal) continue;
-      if (signal.aborted) {
-        cleanUp();
-        return reject(signal.reason);
-      }
       const abort = () => {
         cleanUp();
-        reject(signal.reason);
+        reject(signal!.reason);
       };
-      signal.addEventListener('abort', abort, { once: true });
-      cleanUps.push(() => signal.removeEventListener('abort', abort));
+      cleanUps.push(onAbort(signal, abort));
     }
     const wake = () => {
       cleanUp();
@@ -65,11 +61,21 @@ export function whenSettled(...promises: readonly Promise<unknown>[]) {
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (!signal) return promise;
   return new Promise<T>((resolve, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort);
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+    const removeListener = onAbort(signal, () => reject(signal.reason));
+    promise.then(resolve, reject).finally(removeListener);
   });
+}
+
+/** Calls a listener when a signal aborts, or at once if it has aborted. Returns a function that removes the listener. */
+export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
+  if (signal?.aborted) listener();
+  else signal?.addEventListener('abort', listener, { once: true });
+  return () => signal?.removeEventListener('abort', listener);
+}
+
+/** Resolves when a signal aborts. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => void onAbort(signal, resolve));
 }
 
 /** Whether an error comes from the abort of a signal: its reason, or an error that is caused by it. */

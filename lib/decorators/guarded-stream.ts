@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import { from, isObservable, mergeMap, Observable } from 'rxjs';
+import { onAbort } from '../client/sleep.js';
 import { type CallGuard, MisuseError, type Requirement } from './requirement.js';
 
 /**
@@ -86,11 +87,8 @@ export function guardedStream<T>(
 ): Observable<T> {
   if (!failsOnLoss) return stream;
   return new Observable<T>((subscriber) => {
-    const fail = () => subscriber.error(toError(signal.reason));
-    signal.addEventListener('abort', fail);
-    subscriber.add(() => signal.removeEventListener('abort', fail));
-    if (signal.aborted) fail();
-    else stream.subscribe(subscriber);
+    subscriber.add(onAbort(signal, () => subscriber.error(toError(signal.reason))));
+    if (!signal.aborted) stream.subscribe(subscriber);
   });
 }
 

@@ -1,5 +1,6 @@
 import { NodeError, type Session, type Stat, type ZkClient } from '../client/index.js';
 import { isCode } from '../client/errors.js';
+import { onAbort } from '../client/sleep.js';
 import { connectedSession } from '../client/zk-client.js';
 import { hasLingerMark, NodeData } from './node-data.js';
 import { freshNode, queueOf, type QueueSpec } from './node-names.js';
@@ -293,11 +294,9 @@ async function untilChange(
  */
 function firstOf(changes: readonly Promise<unknown>[], signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
+    const removeListener = onAbort(signal, () => reject(signal.reason));
     const onChange = () => {
-      signal.removeEventListener('abort', onAbort);
+      removeListener();
       resolve();
     };
     for (const change of changes) void change.then(onChange);

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { TransactionOperation, TransactionResults } from '../client/index.js';
+import { onAbort } from '../client/sleep.js';
 import { LeaseLostError, NotLeaderError } from './errors.js';
 import type { Lease } from './lease.js';
 
@@ -55,8 +56,7 @@ export class LeaseTerm implements Term {
       const lost = signal.reason as Error;
       this.end(`lost: ${(lost.cause as Error).message}`, lost);
     };
-    if (signal.aborted) lose();
-    else signal.addEventListener('abort', lose, { once: true });
+    onAbort(signal, lose);
   }
 
   get election(): string {

@@ -1,6 +1,6 @@
 import type { Session, Watch, ZkClient } from '../client/index.js';
 import type { Listeners } from '../client/listeners.js';
-import { abortable, MAX_TIMER, sleep, whenSettled } from '../client/sleep.js';
+import { abortable, MAX_TIMER, onAbort, sleep, whenSettled } from '../client/sleep.js';
 import { checkOptions } from '../client/validation.js';
 import { WaitTimeoutError } from './errors.js';
 import { WAIT_RULES } from './lease.js';
@@ -41,7 +41,7 @@ export class WaitLimit {
   /** Aborts when the limit is reached. The reason is the error for the caller. */
   readonly signal: AbortSignal;
   private readonly isImmediate: boolean;
-  private readonly cleanUps: (() => void)[] = [];
+  private readonly cleanUps: (() => void)[];
 
   /** @param stopping ends the wait with its reason */
   private constructor(
@@ -52,8 +52,10 @@ export class WaitLimit {
     const limit = new AbortController();
     this.signal = limit.signal;
     this.isImmediate = wait === 0;
-    this.onAbort(stopping, () => limit.abort(stopping!.reason));
-    this.onAbort(signal, () => limit.abort(cancelled(target, signal!)));
+    this.cleanUps = [
+      onAbort(stopping, () => limit.abort(stopping!.reason)),
+      onAbort(signal, () => limit.abort(cancelled(target, signal!))),
+    ];
     if (wait !== Infinity) {
       const timeout = Math.min(wait || IMMEDIATE_LIMIT, MAX_TIMER);
       const timer = setTimeout(() => limit.abort(this.timedOut(wait)), timeout);
@@ -137,12 +139,5 @@ export class WaitLimit {
     return (
       timedOut?.(wait) ?? new WaitTimeoutError(`${failure} within ${wait} ms${advice}`, { key })
     );
-  }
-
-  private onAbort(signal: AbortSignal | undefined, listener: () => void): void {
-    if (!signal) return;
-    if (signal.aborted) return listener();
-    signal.addEventListener('abort', listener, { once: true });
-    this.cleanUps.push(() => signal.removeEventListener('abort', listener));
   }
 }

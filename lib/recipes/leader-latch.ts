@@ -1,4 +1,5 @@
 import type { ZkClient } from '../client/index.js';
+import { untilAborted } from '../client/sleep.js';
 import { checkOptions, checkValue, oneOf, type Rules } from '../client/validation.js';
 import { Candidate } from './candidate.js';
 import { CANDIDATE_RULES, type CandidateOptions } from './candidate-options.js';
@@ -107,9 +108,6 @@ export class LeaderLatch extends Candidate {
   }
 
   protected override lead({ signal }: LeaseTerm): Promise<void> {
-    return new Promise((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    return untilAborted(signal);
   }
 }

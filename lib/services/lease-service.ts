@@ -1,9 +1,9 @@
-import { abortable } from '../client/sleep.js';
 import { types } from 'node:util';
 import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
 import { captureContext } from '../client/listeners.js';
+import { abortable, onAbort } from '../client/sleep.js';
 import { BELOW_ROOT, checkOptions, FUNCTION, type Rules } from '../client/validation.js';
 import {
   type AcquireOptions,
@@ -244,8 +244,5 @@ function listenForRevocation(
       process.emitWarning(error instanceof Error ? error : String(error));
     }
   };
-  const listener = () => context.runInAsyncScope(report);
-  if (revocation.aborted) void listener();
-  else revocation.addEventListener('abort', listener, { once: true });
-  return () => revocation.removeEventListener('abort', listener);
+  return onAbort(revocation, () => context.runInAsyncScope(report));
 }

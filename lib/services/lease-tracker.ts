@@ -1,6 +1,7 @@
 import { quotedKey, ShuttingDownError } from '../client/errors.js';
 import type { Entry, Lease, Lock, MultiLease } from '../recipes/index.js';
 import { FifoSet } from '../client/fifo-set.js';
+import { onAbort } from '../client/sleep.js';
 import { grantOf } from '../kernel/grant.js';
 import type { LeaseBase } from '../kernel/lease.js';
 import type { Target } from '../kernel/types.js';
@@ -54,9 +55,7 @@ export class LeaseTracker {
     // Not AbortSignal.any(): a signal that lives as long as the application would collect a dependent
     // signal of every call.
     const cancel = takeController();
-    const onAbort = () => cancel.abort(signal?.reason);
-    if (signal?.aborted) onAbort();
-    signal?.addEventListener('abort', onAbort);
+    const removeListener = onAbort(signal, () => cancel.abort(signal?.reason));
     const pending = { request, cancel };
     // A re-entry during the shutdown is not cancelled by its next step.
     if (!this.refusal) this.pending.add(pending);
@@ -69,7 +68,7 @@ export class LeaseTracker {
       const { reason } = cancel.signal;
       throw this.refusal && reason === this.refusal ? refused(request, this.refusal) : error;
     } finally {
-      signal?.removeEventListener('abort', onAbort);
+      removeListener();
       this.pending.delete(pending);
       returnController(cancel);
     }

@@ -5,6 +5,7 @@ import {
   connectWire,
   CoordinationError,
   type NormalizedOptions,
+  onAbort,
   openTls,
   resolveHost,
   type ServerKind,
@@ -178,7 +179,6 @@ function fourLetterWord(
     const socket = tls ? openTls(tls)(address) : connectTcp({ host, port });
     const end = () => socket.destroy();
     const limit = AbortSignal.any([signal, AbortSignal.timeout(connectTimeout)]);
-    limit.addEventListener('abort', end);
     let answer = '';
     socket.on('data', (bytes: Buffer) => {
       answer += bytes.toString('latin1');
@@ -187,6 +187,6 @@ function fourLetterWord(
     socket.on('error', () => {});
     socket.on('close', () => resolve(answer));
     socket.write('srvr');
-    if (limit.aborted) end();
+    onAbort(limit, end);
   });
 }

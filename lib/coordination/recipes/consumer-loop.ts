@@ -4,6 +4,7 @@ import {
   isAbortBy,
   isCode,
   MAX_TIMER,
+  onAbort,
   type Session,
   SessionExpiredError,
   ShuttingDownError,
@@ -92,15 +93,12 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     });
     const { retryDelay } = this.options;
     this.refused = new RefusedRequests(queue.path, retryDelay, this.reporter, this.loop.signal);
-    const { signal } = options;
-    const onAbort = () => void this.close();
-    signal?.addEventListener('abort', onAbort, { once: true });
-    this.loop.signal.addEventListener('abort', () => {
-      signal?.removeEventListener('abort', onAbort);
+    this.loop.start();
+    const removeListener = onAbort(options.signal, () => void this.close());
+    onAbort(this.loop.signal, () => {
+      removeListener();
       this.items.close();
     });
-    this.loop.start();
-    if (signal?.aborted) onAbort();
   }
 
   close(): Promise<void> {

@@ -1,4 +1,4 @@
-import { isAbortBy, ShuttingDownError, sleep } from '../../client/index.js';
+import { isAbortBy, ShuttingDownError, sleep, untilAborted } from '../../client/index.js';
 import { type Lease, retryPause, runDetached } from '../../kernel/index.js';
 import type { Mutex } from '../../recipes/index.js';
 import { PartitionReleasedError } from './errors.js';
@@ -67,10 +67,7 @@ export class PartitionRunner {
     if (stopped.aborted) return;
     const partition = (this.partition = new OwnedPartition(index, lease));
     const { signal } = partition;
-    const ended = new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
+    const ended = untilAborted(signal);
     signal.addEventListener('abort', onChange, { once: true });
     onChange();
     try {

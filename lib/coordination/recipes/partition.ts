@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import type { TransactionOperation, TransactionResults } from '../../client/index.js';
+import { onAbort, type TransactionOperation, type TransactionResults } from '../../client/index.js';
 import type { Lease } from '../../kernel/index.js';
 import { PartitionReleasedError } from './errors.js';
 
@@ -45,9 +45,7 @@ export class OwnedPartition implements Partition {
     // All work on a partition may add listeners.
     setMaxListeners(0, this.ending.signal);
     const { signal } = lease;
-    const lose = () => this.ending.abort(signal.reason);
-    if (signal.aborted) lose();
-    signal.addEventListener('abort', lose, { once: true });
+    onAbort(signal, () => this.ending.abort(signal.reason));
   }
 
   get fencingToken(): bigint {

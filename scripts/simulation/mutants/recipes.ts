@@ -186,9 +186,9 @@ export const RECIPE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/recipes/leader-latch.ts',
-        search: "signal.addEventListener('abort', () => resolve(), { once: true });",
+        search: 'return untilAborted(signal);',
         replace: `const isLoss = () => (signal.reason as Error).cause !== undefined;
-      signal.addEventListener('abort', () => isLoss() || resolve(), { once: true });`,
+    return untilAborted(signal).then(() => (isLoss() ? new Promise<void>(() => {}) : undefined));`,
       },
     ],
   },
