@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
-import { ConnectionError, SessionExpiredError, type ZkClient } from '../client/index.js';
+import type { ZkClient } from '../client/index.js';
+import { isConnectionLoss } from '../kernel/index.js';
 import { EventLog, eventLine } from './events.js';
 import { toJson, warn } from './output.js';
 import { type ListChildren, type Scan, scan, type ScanOptions } from './scan.js';
@@ -52,8 +53,7 @@ export async function watch(
       } catch (error) {
         if (signal.aborted) return;
         // The ensemble may be reachable at the next read.
-        if (!(error instanceof ConnectionError || error instanceof SessionExpiredError))
-          throw error;
+        if (!isConnectionLoss(error)) throw error;
       }
       // It rejects only by the signal.
       await pause(options.every, undefined, { signal }).catch(() => {});

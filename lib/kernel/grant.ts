@@ -1,5 +1,4 @@
 import {
-  ConnectionError,
   NodeError,
   type TransactionOperation,
   type TransactionResults,
@@ -9,6 +8,7 @@ import { IllegalStateError, LeaseLostError, type LockRevokedError } from './erro
 import { type AcquireOptions, type Lease, LeaseBase } from './lease.js';
 import type { GrantKind, LockKind } from './types.js';
 import type { QueuePosition } from './queue.js';
+import { isLostReply } from './session-retry.js';
 
 type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;
 
@@ -263,7 +263,7 @@ export async function transactionOfLease<const T extends readonly TransactionOpe
       deleted!.ownership.lose(new Error(`a client deleted its znode ${error.path}`));
       throw notHeld(lease, error);
     }
-    if (error instanceof ConnectionError && error.maybeApplied) {
+    if (isLostReply(error)) {
       for (const { ownership } of grants) ownership.endAfterGrants();
     }
     throw error;

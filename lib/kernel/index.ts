@@ -26,6 +26,7 @@ export {
 } from './session-loop.js';
 export {
   assertSameSession,
+  isConnectionLoss,
   isLostReply,
   retryInSession,
   retryLostReply,

@@ -78,6 +78,11 @@ export async function retryInSession<T>(
   }
 }
 
+/** Whether a request failed because the connection broke or the session ended. */
+export function isConnectionLoss(error: unknown): boolean {
+  return error instanceof ConnectionError || error instanceof SessionExpiredError;
+}
+
 /** Whether the reply to a write was lost, so that it may have been applied. */
 export function isLostReply(error: unknown): error is ConnectionError {
   return error instanceof ConnectionError && error.maybeApplied;

@@ -6,7 +6,6 @@ import {
   MAX_TIMER,
   onAbort,
   type Session,
-  SessionExpiredError,
   ShuttingDownError,
   sleep,
   type Stat,
@@ -14,7 +13,13 @@ import {
   whenSettled,
   type ZkClient,
 } from '../../client/index.js';
-import { DelayedWatches, ErrorReporter, retryInSession, SessionLoop } from '../../kernel/index.js';
+import {
+  DelayedWatches,
+  ErrorReporter,
+  isConnectionLoss,
+  retryInSession,
+  SessionLoop,
+} from '../../kernel/index.js';
 import {
   checkConsume,
   type ConsumeOptions,
@@ -186,7 +191,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
       this.items.onContended(name);
     } catch (error) {
       if (isCode(error, 'NO_NODE')) await this.queue.ensurePaths();
-      else if (!isConnectionLoss(error)) throw error;
+      else if (!isConnectionLoss(error) && !(error instanceof ShuttingDownError)) throw error;
     }
     return undefined;
   }
@@ -294,12 +299,4 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const message = `item ${item} of the queue ${path} ${what}: ${textOf(cause)}`;
     this.reporter.report(new QueueItemError(message, item, { key: path, cause }));
   }
-}
-
-function isConnectionLoss(error: unknown): boolean {
-  return (
-    error instanceof ConnectionError ||
-    error instanceof SessionExpiredError ||
-    error instanceof ShuttingDownError
-  );
 }

@@ -1,12 +1,10 @@
 import {
   BadOptionError,
-  ConnectionError,
   isCode,
   NotAuthorizedError,
   parentOf,
   type PersistentWatch,
   type Session,
-  SessionExpiredError,
   ShuttingDownError,
   sleep,
   type Watch,
@@ -15,7 +13,12 @@ import {
 } from '../../../client/index.js';
 import type { CacheCopy, CachedNode } from './cache-copy.js';
 import { MAX_READS } from './read-each.js';
-import { RETRY_AFTER, RETRY_REFUSED_AFTER, retryPause } from '../../../kernel/index.js';
+import {
+  isConnectionLoss,
+  RETRY_AFTER,
+  RETRY_REFUSED_AFTER,
+  retryPause,
+} from '../../../kernel/index.js';
 
 /** The parts of a znode to read. */
 const DATA = 1;
@@ -156,7 +159,7 @@ export class CacheReader {
       this.rootWatch = await session.addWatch(this.root, onEvent, { recursive: true });
       if (this.closing.aborted) this.rootWatch.remove();
     } catch (error) {
-      if (isBroken(error)) return false;
+      if (isConnectionLoss(error)) return false;
       // The session has another persistent watch on the root, which is not recursive.
       const isTaken = error instanceof BadOptionError;
       if (!isTaken && !isCode(error, 'UNIMPLEMENTED')) throw error;
@@ -177,7 +180,7 @@ export class CacheReader {
     } catch (error) {
       if (this.closing.aborted) {
         // Nobody needs the result.
-      } else if (isBroken(error)) {
+      } else if (isConnectionLoss(error)) {
         this.reading.set(path, DATA | CHILDREN);
         if (this.session === session) this.session = undefined;
       } else {
@@ -293,9 +296,4 @@ export class CacheReader {
       else if (event !== 'deleted') this.invalidate(path, CHILDREN);
     });
   }
-}
-
-/** Whether a request failed because the connection broke or the session ended. */
-function isBroken(error: unknown): boolean {
-  return error instanceof ConnectionError || error instanceof SessionExpiredError;
 }

@@ -1,13 +1,17 @@
 import {
-  ConnectionError,
   type CreateMode,
   isCode,
   parentOf,
   type Session,
-  SessionExpiredError,
   type ZkClient,
 } from '../../../client/index.js';
-import { deleteOwn, findUnique, repeatCreate, uniqueId } from '../../../kernel/index.js';
+import {
+  deleteOwn,
+  findUnique,
+  isConnectionLoss,
+  repeatCreate,
+  uniqueId,
+} from '../../../kernel/index.js';
 import type { TtlChild } from './ttl-child.js';
 
 /** The mode in which a sequential znode is created again at its path. */
@@ -96,8 +100,7 @@ export class RecreatedNode {
         return await current.delete(path);
       } catch (error) {
         if (isCode(error, 'NO_NODE')) return;
-        const isLost = error instanceof ConnectionError || error instanceof SessionExpiredError;
-        if (!isLost) throw error;
+        if (!isConnectionLoss(error)) throw error;
       }
     }
   }
