@@ -7,7 +7,7 @@ const file = new URL('../../package.json', import.meta.url);
 export const VERSION = (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
 
 /** Each file of commands adds its own to the program. */
-export type AddCommands = (program: Command) => void;
+type AddCommands = (program: Command) => void;
 
 /** Makes the program. Its commands throw {@link Failure} for expected failures, and CommanderError for a wrong command line. */
 export function makeProgram(...parts: readonly AddCommands[]): Command {

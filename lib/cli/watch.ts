@@ -8,7 +8,7 @@ import { type ListChildren, type Scan, scan, type ScanOptions } from './scan.js'
 import { tree, wrap } from './tree.js';
 
 /** Options of `watch`. */
-export interface WatchOptions extends ScanOptions {
+interface WatchOptions extends ScanOptions {
   /** Milliseconds between two reads. */
   readonly every: number;
   readonly json: boolean;

@@ -64,13 +64,10 @@ import { WatchRegistry } from './watch-registry.js';
 type SessionEnd = SessionExpiredError | ShuttingDownError;
 
 /** The options of a client that its sessions need. */
-export type SessionSettings = Pick<
-  NormalizedOptions,
-  'chroot' | 'policy' | 'sessionTimeout' | 'acl'
->;
+type SessionSettings = Pick<NormalizedOptions, 'chroot' | 'policy' | 'sessionTimeout' | 'acl'>;
 
 /** Receives the changes of a session's connection: synchronously, but never inside a callback of the native client. */
-export interface SessionObserver {
+interface SessionObserver {
   attached(): void;
   detached(reason: CoordinationError): void;
   /** @param confirmed whether the ensemble knows that the session is over */

@@ -5,7 +5,7 @@ import { MAX_TIMER } from './sleep.js';
 import type { Acl, Auth, CreateMode } from './types.js';
 
 /** Returns what is expected instead of the value of an option; undefined if the value is right. */
-export type Rule = (value: unknown) => string | undefined;
+type Rule = (value: unknown) => string | undefined;
 
 /** The rules of an object of options, by their names. Every option may be left out, or be undefined. */
 export type Rules<T> = { readonly [Name in keyof T]-?: Rule };

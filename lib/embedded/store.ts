@@ -32,7 +32,7 @@ export interface Session {
 /** The password of a session that does not exist, or that needs none. */
 export const NO_PASSWORD: Uint8Array = Buffer.alloc(16);
 
-export type SavedSession = Omit<Session, 'expiresAt'>;
+type SavedSession = Omit<Session, 'expiresAt'>;
 
 /** The sessions and their expiry. Callers pass in the time. */
 export class Sessions {
@@ -108,7 +108,7 @@ export class Sessions {
   }
 }
 
-export function savedSession({ id, password, timeout }: Session): SavedSession {
+function savedSession({ id, password, timeout }: Session): SavedSession {
   return { id, password, timeout };
 }
 

@@ -15,7 +15,7 @@ export class KeeperError extends Error {
 }
 
 export const OPEN_ACL: readonly Acl[] = [{ perms: Permission.all, scheme: 'world', id: 'anyone' }];
-export const READ_ACL: readonly Acl[] = [{ perms: Permission.read, scheme: 'world', id: 'anyone' }];
+const READ_ACL: readonly Acl[] = [{ perms: Permission.read, scheme: 'world', id: 'anyone' }];
 
 export type ZnodeKind = 'persistent' | 'ephemeral' | 'container' | 'ttl';
 

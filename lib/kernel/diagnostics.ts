@@ -134,7 +134,7 @@ export type LeaderMessage =
     };
 
 /** A message: a lock or an election waits for a process of this host that ended without closing its session. */
-export interface DeadHolderMessage {
+interface DeadHolderMessage {
   readonly client: ZkClient;
   /** The znode of the process. */
   readonly path: string;
@@ -144,7 +144,7 @@ export interface DeadHolderMessage {
 }
 
 /** Published when a waiting candidate sees a leader that differs from the previous one. */
-export interface FollowMessage {
+interface FollowMessage {
   readonly candidate: ObservedCandidate;
   readonly leader: { readonly id: string; readonly session: string };
 }

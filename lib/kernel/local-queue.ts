@@ -52,7 +52,7 @@ export interface LocalQueueSpec extends HandoverSpec {
   use?(): () => void;
 }
 
-export interface AcquireContext {
+interface AcquireContext {
   /** Aborts when the first waiter cannot use the znodes any more. */
   readonly signal: AbortSignal;
   readonly tries: ImmediateRequests;

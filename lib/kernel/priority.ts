@@ -59,7 +59,7 @@ export async function untilOutranked(
 }
 
 /** Returns the priority in the name of a znode; 0 without one. */
-export function priorityOf({ name, marker }: QueueNode): number {
+function priorityOf({ name, marker }: QueueNode): number {
   const [, digits] = /-p(\d+)-$/.exec(name.slice(0, name.lastIndexOf(marker))) ?? [];
   return Number(digits ?? 0);
 }

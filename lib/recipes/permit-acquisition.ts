@@ -19,7 +19,7 @@ const MAX_LEASES_READ = 8;
 type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefly' | 'unblocked'>;
 
 /** A request for permits. */
-export interface PermitRequest {
+interface PermitRequest {
   readonly target: Target;
   readonly count: number;
   /** What the znodes say about the caller. */

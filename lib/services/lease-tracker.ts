@@ -21,7 +21,7 @@ export interface TrackedRequest {
 }
 
 /** A request that was neither granted nor rejected yet. */
-export interface PendingRequest {
+interface PendingRequest {
   readonly request: TrackedRequest;
   /** Aborts with the caller's signal and with a shutdown. */
   readonly cancel: AbortController;

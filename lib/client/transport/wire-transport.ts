@@ -17,7 +17,7 @@ import {
 import { type ByteStream, type ConnectResponse, WireConnection } from './wire-connection.js';
 
 /** Opens a stream to a server. */
-export type Open = (address: Address) => ByteStream;
+type Open = (address: Address) => ByteStream;
 
 const openTcp: Open = ({ ip, port }) => connectTcp({ host: ip, port, noDelay: true });
 

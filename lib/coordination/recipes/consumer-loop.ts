@@ -49,7 +49,7 @@ import { QueueItemError } from './errors.js';
  */
 
 /** The queue of a consumer. */
-export interface ConsumedQueue<T> extends ListedQueue {
+interface ConsumedQueue<T> extends ListedQueue {
   readonly client: ZkClient;
   readonly serializer: QueueSerializer<T>;
   onError(error: Error): void;

@@ -7,7 +7,7 @@ import { OwnedPartition, type Partition } from './partition.js';
 /** Milliseconds before a handler that has failed is called again, at first and at most. */
 const [FIRST_BACKOFF, LONGEST_BACKOFF] = [1000, 30_000];
 
-export interface RunnerOptions {
+interface RunnerOptions {
   readonly index: number;
   /** The lock of the partition. */
   readonly mutex: Mutex;

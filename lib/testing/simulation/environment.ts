@@ -20,7 +20,7 @@ type Callback = (...args: unknown[]) => unknown;
 type Replacements = Record<PropertyKey, unknown>;
 
 /** The simulation, as the replaced functions see it. */
-export interface RunningCode {
+interface RunningCode {
   /** Returns the process whose code is running. */
   current(): SimulatedProcess;
   /** Returns whether the running code is not part of any simulation, such as the code of a test runner. */

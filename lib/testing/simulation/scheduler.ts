@@ -29,7 +29,7 @@ const MAX_IMMEDIATE_CHAIN = 1_000_000;
 // A simulation replaces the global function.
 const { setImmediate } = globalThis;
 
-export type EventKind = 'timer' | 'immediate' | 'message' | 'call';
+type EventKind = 'timer' | 'immediate' | 'message' | 'call';
 
 /** The owner of events: a simulated process. */
 export interface Actor {

@@ -44,7 +44,7 @@ export interface GssapiOptions {
  * Loads the code of a mechanism, which most applications do not need. It is a function, so that `inspect()` of the checked
  * options does not show the password.
  */
-export type LoadMechanism = () => Promise<Mechanism>;
+type LoadMechanism = () => Promise<Mechanism>;
 
 /** @throws BadOptionError without a password in the message */
 export function checkSasl(sasl: unknown): LoadMechanism {

@@ -24,7 +24,7 @@ const TRAILER_BYTES = ID_BYTES + 4;
 const NO_ID = Buffer.alloc(ID_BYTES);
 
 /** The content of a znode of a queue. */
-export interface StoredItems {
+interface StoredItems {
   readonly items: readonly Buffer[];
   /** The id of the put; 16 zero bytes if Curator put the items. */
   readonly id: Buffer;

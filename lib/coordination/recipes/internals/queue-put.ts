@@ -18,7 +18,7 @@ import { QueueFullError } from '../errors.js';
 import { decodeItems } from './queue-items.js';
 
 /** The queue of a put. */
-export interface PutQueue {
+interface PutQueue {
   readonly client: ZkClient;
   readonly path: string;
   readonly maxItems: number;
