@@ -40,7 +40,6 @@ import type {
 } from './transport/transport.js';
 import type {
   Acl,
-  CreateMode,
   CreateOptions,
   PersistentWatch,
   Stat,
@@ -469,7 +468,7 @@ export class Session {
    * @param full with the chroot, which may be missing too
    * @internal
    */
-  createContainer(full: string, mode: CreateMode = 'container'): Promise<string> {
+  createContainer(full: string, mode: 'container' | 'persistent'): Promise<string> {
     const flags = checkMode(this.#serverKind === 'zookeeper' ? mode : 'persistent');
     return this.request(this.#createRequest(full, NO_DATA, flags));
   }

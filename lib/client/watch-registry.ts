@@ -74,7 +74,7 @@ export class WatchRegistry {
    *
    * @param covered whether the request set no watch, because a persistent one covered it
    */
-  add(kind: WatchKind, path: string, covered = false): Watch {
+  add(kind: WatchKind, path: string, covered: boolean): Watch {
     // The request for the persistent watch has failed. The caller reads again.
     if (covered && !(this.covers(kind, path) && this.#persistent.get(path)!.isSet)) {
       return { fired: Promise.resolve('session'), remove: () => {} };

@@ -142,7 +142,7 @@ export class HandlerCall {
    *
    * @param unsubscribed whether work inside a stream may continue
    */
-  async close(unsubscribed = false): Promise<void> {
+  async close(unsubscribed: boolean): Promise<void> {
     this.closed = true;
     this.cancelWaits();
     if (this.active === 0) await this.releaseGuards(unsubscribed && this.streams);

@@ -88,7 +88,7 @@ interface QueueOptions {
   /** Called whenever another znode is ahead, with our own. */
   onBlocked: (node: NodeData) => void;
   /** Returns a sentence about the znode just ahead, if there is more to say than that it blocks. Called after each read of it. */
-  whyBlocked?: (node: BlockingNode, session: Session) => string | undefined;
+  whyBlocked: (node: BlockingNode, session: Session) => string | undefined;
   /** As in {@link NewNode}, for each znode that joins the queue. */
   onNamed?: NewNode['onNamed'];
   /** The tries among the callers that wait for this znode. Default: none. */
@@ -265,7 +265,7 @@ async function untilChange(
       // Most tries end here. A read without a watch leaves no watch to remove.
       const { data, stat } = await retryRead(client, session, () => session.get(path), signal);
       const lingers = hasLingerMark(data);
-      const why = lingers ? undefined : whyBlocked?.({ path, data, stat, isFirst }, session);
+      const why = lingers ? undefined : whyBlocked({ path, data, stat, isFirst }, session);
       for (const request of early) {
         if (lingers) request.blockedBriefly();
         else request.blocked(why);
@@ -276,7 +276,7 @@ async function untilChange(
     const read = () => session.get(path, { watch: true });
     const { watch, data, stat } = await retryRead(client, session, read, signal);
     try {
-      whyBlocked?.({ path, data, stat, isFirst }, session);
+      whyBlocked({ path, data, stat, isFirst }, session);
       await firstOf(tries ? [watch.fired, tries.after(lastTry)] : [watch.fired], signal);
     } finally {
       watch.remove();

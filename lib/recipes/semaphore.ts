@@ -65,7 +65,7 @@ export class Semaphore extends Lock<PermitOptions> {
   constructor(client: ZkClient, path: string, options: SemaphoreOptions) {
     const { key, reentrant } = checkOptions(options, SEMAPHORE_RULES);
     super(client, path, 'semaphore', { key, reentrant });
-    this.limit = new PermitLimit(client, path, options?.permits);
+    this.limit = new PermitLimit(client, path, options.permits);
     this.acquisition = new PermitAcquisition(client, path, this.limit);
   }
 
@@ -107,13 +107,12 @@ export class Semaphore extends Lock<PermitOptions> {
 
   protected override async take(options: PermitOptions): Promise<Grant> {
     const request = this.requestOf(options);
-    const { wait, signal } = request;
-    if (signal?.aborted) throw cancelled(this, signal);
     // Tries, strict callers, and semaphores with a shared number of permits bypass the local queue of the process.
-    const alone = wait === 0 || options.fairness === 'strict' || this.limit.fixed === undefined;
+    const { fixed } = this.limit;
+    const alone = request.wait === 0 || options.fairness === 'strict' || fixed === undefined;
     const queue = alone
       ? new LocalQueue(this.queueSpec(true))
-      : findLocalQueue(this, () => this.queueSpec(false), String(this.limit.fixed));
+      : findLocalQueue(this, () => this.queueSpec(false), String(fixed));
     return queue.acquire(request);
   }
 

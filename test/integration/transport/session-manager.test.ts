@@ -340,7 +340,7 @@ describe('the deadline of a session', () => {
 
   it.each<[string, (session: Session) => Promise<unknown>]>([
     ['create', (session) => session.create('/a')],
-    ['createContainer', (session) => session.createContainer('/a', undefined)],
+    ['createContainer', (session) => session.createContainer('/a', 'container')],
     ['delete', (session) => session.delete('/a')],
     ['set', (session) => session.set('/a', 'data')],
     [

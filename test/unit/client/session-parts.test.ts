@@ -149,9 +149,9 @@ describe('listeners', () => {
 
 test('the watch registry does not remove a watch that was added after an older one fired', () => {
   const registry = new WatchRegistry(() => {});
-  const old = registry.add('data', '/a');
+  const old = registry.add('data', '/a', false);
   registry.fire('changed', '/a');
-  registry.add('data', '/a');
+  registry.add('data', '/a', false);
   old.remove();
   expect(registry.size).toBe(1);
 });

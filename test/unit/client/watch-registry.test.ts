@@ -14,7 +14,7 @@ test('a read after a persistent watch that the server refused sets its own watch
 
 test('a recursive watch fires the watch on the children that it replaces on the server', async () => {
   const registry = new WatchRegistry(() => {});
-  const children = registry.add('children', '/a');
+  const children = registry.add('children', '/a', false);
   const request = registry.requestPersistent('/a', true);
   const watch = request.add(() => {});
   request.end();
@@ -43,11 +43,11 @@ test.each([true, false])(
   (isUsed) => {
     const unused: string[] = [];
     const registry = new WatchRegistry((kind, path) => void unused.push(`${kind} ${path}`));
-    const first = registry.add('data', '/a');
+    const first = registry.add('data', '/a', false);
     const answered = registry.addRequest('data', '/a');
     first.remove();
     expect(unused).toEqual([]);
-    const second = isUsed ? registry.add('data', '/a') : undefined;
+    const second = isUsed ? registry.add('data', '/a', false) : undefined;
     answered();
     expect(unused).toEqual(isUsed ? [] : ['data /a']);
     second?.remove();

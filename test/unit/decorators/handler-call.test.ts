@@ -77,8 +77,8 @@ describe('the call of a locked handler', () => {
     expect(locks.log).toEqual(['take outer', 'hold outer']);
     handlers.body = () => locks.log.push('run');
     await call.runWithin(() => handlers.three('7'));
-    await call.close();
-    await call.close();
+    await call.close(false);
+    await call.close(false);
     expect(locks.log.slice(2)).toEqual([
       'take 7',
       'hold 7',
@@ -97,7 +97,7 @@ describe('the call of a locked handler', () => {
     await call.open();
     handlers.body = () => running.opened;
     const answer = call.runWithin(() => handlers.fixed());
-    await call.close();
+    await call.close(false);
     expect(locks.log).toEqual(['take fixed', 'hold fixed']);
     running.open();
     await answer;
@@ -109,7 +109,7 @@ describe('the call of a locked handler', () => {
     await call.open();
     let ran = false;
     handlers.body = () => (ran = true);
-    await call.close();
+    await call.close(false);
     expect(locks.log).toContain('release fixed');
     await expect(call.runWithin(() => handlers.fixed())).rejects.toThrow(WaitCancelledError);
     expect(ran).toBe(false);
@@ -125,7 +125,7 @@ describe('the call of a locked handler', () => {
       return Locks.prototype.enter.call(this, key, {});
     };
     const answer = call.runWithin(() => handlers.argument('7'));
-    await call.close();
+    await call.close(false);
     granting.open();
     await expect(answer).rejects.toThrow(WaitCancelledError);
     expect(locks.log).toEqual(['take 7', 'hold 7', 'release 7']);
@@ -136,7 +136,7 @@ describe('the call of a locked handler', () => {
     const granting = new Gate();
     locks.granting = granting.opened;
     const opened = call.open();
-    await call.close();
+    await call.close(false);
     granting.open();
     await expect(opened).rejects.toThrow(WaitCancelledError);
     expect(locks.log).toEqual(['take fixed']);
@@ -165,7 +165,7 @@ describe('the call of a locked handler', () => {
     handlers.body = () => new Observable(() => {});
     expect(await call.runWithin(() => handlers.fixed())).toBeInstanceOf(Observable);
     expect(locks.log).not.toContain('release fixed');
-    await call.close();
+    await call.close(false);
     expect(locks.log).toContain('release fixed');
   });
 });
