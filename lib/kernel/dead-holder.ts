@@ -6,7 +6,7 @@ import { isRunning, isSimulated } from '../client/process-state.js';
 import { deadHolders } from './diagnostics.js';
 import { ownershipBy } from './ownership.js';
 import type { BlockingNode } from './queue.js';
-import type { Target } from './types.js';
+import type { Subject } from './types.js';
 
 /*
  * A process that ends without closing its session keeps its locks until the session times out. After a restart, the next
@@ -28,7 +28,7 @@ const MAX_SEEN = 1000;
  */
 export function reportDeadHolder(
   client: ZkClient,
-  target: Target,
+  subject: Subject,
   { path, data, stat, isFirst }: BlockingNode,
   session: Session,
 ): string | undefined {
@@ -47,8 +47,8 @@ export function reportDeadHolder(
   const endedFor = pid === process.pid ? process.uptime() * 1000 : now - since;
   const left = Math.ceil(Math.max(0, session.timeout - endedFor) / 1000);
   const age = Math.round(Math.max(0, Date.now() - stat.ctime) / 1000);
-  const holds = target.noun === 'election' ? 'is led' : 'is held';
-  const what = `${target.noun} ${quotedKey(target.key)} ${isFirst ? holds : 'is requested before this one'}`;
+  const holds = subject.noun === 'election' ? 'is led' : 'is held';
+  const what = `${subject.noun} ${quotedKey(subject.key)} ${isFirst ? holds : 'is requested before this one'}`;
   const message = `${what} by process ${pid} of this host, which has ended; its znode is ${age} s old, and its session ends in at most ${left} s`;
   deadHolders.publish({ client, path, first, message });
   return message;

@@ -16,7 +16,7 @@ import {
   type QueuePosition,
   waitInQueue,
 } from './queue.js';
-import type { LockKind, Target } from './types.js';
+import type { LockKind, Subject } from './types.js';
 import {
   busy,
   cancelled,
@@ -115,12 +115,12 @@ export class LocalQueue {
 
   /** Returns the grant itself if the caller need not wait at all. */
   acquire(request: Request): Promise<Grant> | Grant {
-    const { target, signal, wait } = request;
-    if (signal?.aborted) return Promise.reject(cancelled(target, signal));
+    const { subject, signal, wait } = request;
+    if (signal?.aborted) return Promise.reject(cancelled(subject, signal));
     const { spec, handover } = this;
     const grant = handover?.join(request);
     if (grant) return grant;
-    if (wait === 0 && !spec.shared && this.refusesTries) return Promise.reject(busy(target));
+    if (wait === 0 && !spec.shared && this.refusesTries) return Promise.reject(busy(subject));
     if (!this.used) {
       this.endUse = spec.use?.();
       this.used = true;
@@ -169,7 +169,7 @@ export class LocalQueue {
   /** Acquires znodes for `first`. Ends when they are granted, or when no waiter can use them. */
   private async acquireNodes(first: Waiter<Grant>, firstAttempt?: FirstAttempt): Promise<void> {
     const { spec, tries } = this;
-    const { target } = first.request;
+    const { subject } = first.request;
     const acquisition = (this.acquisition = takeController());
     const { signal } = acquisition;
     this.abortUnusable(acquisition);
@@ -179,7 +179,7 @@ export class LocalQueue {
         tries,
         firstAttempt,
         onBlocked: (node) => (this.blockedNode = node),
-        whyBlocked: (node, session) => reportDeadHolder(spec.client, target, node, session),
+        whyBlocked: (node, session) => reportDeadHolder(spec.client, subject, node, session),
       });
       this.acquisition = undefined;
       // The signal of a request for permits may still have dependent signals of AbortSignal.any().
@@ -246,7 +246,7 @@ export class LocalQueue {
 }
 
 /** A lock whose callers wait in one queue of znodes: a mutex, a read lock or a write lock. */
-interface QueuedLock extends Target {
+interface QueuedLock extends Subject {
   readonly client: ZkClient;
   readonly path: string;
   readonly recipe: LockKind;
@@ -272,7 +272,7 @@ export function acquireQueued(
   const data = linger > 0 ? withLingerMark(plain) : plain;
   const newSpec = () => queuedSpec(lock, names, isContender);
   const queue = strict ? new LocalQueue(newSpec()) : findLocalQueue(lock, newSpec);
-  return queue.acquire({ target: lock, wait, signal, data, linger, count: 1 });
+  return queue.acquire({ subject: lock, wait, signal, data, linger, count: 1 });
 }
 
 function queuedSpec(

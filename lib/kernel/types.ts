@@ -1,7 +1,7 @@
 import type { ZkClient } from '../client/index.js';
 
-/** What a caller waits for, in error messages. */
-export interface Target {
+/** Names a lock, a semaphore or an election in messages. */
+export interface Subject {
   readonly noun: 'lock' | 'semaphore' | 'election';
   readonly key: string;
 }

@@ -45,7 +45,7 @@ export class WaitLimit {
 
   /** @param stopping ends the wait with its reason */
   private constructor(
-    private readonly target: WaitDescription,
+    private readonly description: WaitDescription,
     { wait = Infinity, signal }: WaitOptions,
     stopping: AbortSignal | undefined,
   ) {
@@ -54,7 +54,7 @@ export class WaitLimit {
     this.isImmediate = wait === 0;
     this.cleanUps = [
       onAbort(stopping, () => limit.abort(stopping!.reason)),
-      onAbort(signal, () => limit.abort(cancelled(target, signal!))),
+      onAbort(signal, () => limit.abort(cancelled(description, signal!))),
     ];
     if (wait !== Infinity) {
       const timeout = Math.min(wait || IMMEDIATE_LIMIT, MAX_TIMER);
@@ -69,13 +69,13 @@ export class WaitLimit {
    * @throws BadOptionError if an option is invalid; what `work` throws
    */
   static async run<T>(
-    target: WaitDescription,
+    description: WaitDescription,
     options: WaitOptions,
     stopping: AbortSignal | undefined,
     work: (limit: WaitLimit) => Promise<T>,
   ): Promise<T> {
     checkOptions(options, WAIT_RULES);
-    const limit = new WaitLimit(target, options, stopping);
+    const limit = new WaitLimit(description, options, stopping);
     try {
       limit.check();
       return await work(limit);
@@ -134,7 +134,7 @@ export class WaitLimit {
   }
 
   private timedOut(wait: number): Error {
-    const { failure, key, remedy, timedOut } = this.target;
+    const { failure, key, remedy, timedOut } = this.description;
     const advice = remedy === undefined ? '' : `: ${remedy}`;
     return (
       timedOut?.(wait) ?? new WaitTimeoutError(`${failure} within ${wait} ms${advice}`, { key })

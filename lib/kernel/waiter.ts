@@ -3,7 +3,7 @@ import { MAX_TIMER } from '../client/sleep.js';
 import { LockBusyError, LockTimeoutError } from './errors.js';
 import type { AcquireOptions } from './lease.js';
 import type { CallChain } from './call-chain.js';
-import type { Target } from './types.js';
+import type { Subject } from './types.js';
 
 /** Milliseconds. The limit of a try while others are ahead that are likely to leave soon. */
 const TRY_TIMEOUT = 500;
@@ -35,9 +35,9 @@ export function returnController(controller: AbortController): void {
 /** The reason with which an acquisition is aborted when the last caller that it served has left. */
 export const NO_WAITERS = new Error('no caller waits for the lock any more');
 
-/** Target and limits of a wait. */
+/** Subject and limits of a wait. */
 export interface WaitRequest {
-  readonly target: Target;
+  readonly subject: Subject;
   /** Milliseconds; 0 for a try. */
   readonly wait: number;
   readonly signal: AbortSignal | undefined;
@@ -78,17 +78,17 @@ export class Waiter<T, R extends WaitRequest = Request> {
   constructor(
     readonly request: R,
     private readonly queue: { remove(waiter: Waiter<T, R>): void },
-    timeoutError: (target: Target, wait: number) => Error = timedOut,
+    timeoutError: (subject: Subject, wait: number) => Error = timedOut,
   ) {
     this.promise = new Promise<T>((resolve, reject) => (this.settle = { resolve, reject }));
-    const { target, wait, signal } = request;
+    const { subject, wait, signal } = request;
     if (wait === 0) this.awaitReply();
     else if (wait !== Infinity) {
-      const onTimeout = () => this.reject(timeoutError(target, wait));
+      const onTimeout = () => this.reject(timeoutError(subject, wait));
       this.timer = setTimeout(onTimeout, Math.min(wait, MAX_TIMER));
     }
     if (!signal) return;
-    const onAbort = () => this.reject(cancelled(target, signal));
+    const onAbort = () => this.reject(cancelled(subject, signal));
     signal.addEventListener('abort', onAbort);
     this.unlisten = () => signal.removeEventListener('abort', onAbort);
   }
@@ -99,7 +99,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
    * @param why a sentence about the holder
    */
   blocked(why?: string): void {
-    if (this.request.wait === 0) this.reject(busy(this.request.target, why));
+    if (this.request.wait === 0) this.reject(busy(this.request.subject, why));
   }
 
   /**
@@ -135,7 +135,7 @@ export class Waiter<T, R extends WaitRequest = Request> {
       // If the event loop was blocked, the reply may wait in the socket.
       if (performance.now() > this.replyDue + MAX_TIMER_DELAY) return this.awaitReply();
       const why = `the ensemble has not replied within ${TRY_REPLY_LIMIT} ms`;
-      this.reject(unanswered(this.request.target, 0, why));
+      this.reject(unanswered(this.request.subject, 0, why));
     }, TRY_REPLY_LIMIT);
   }
 
@@ -151,7 +151,10 @@ export class Waiter<T, R extends WaitRequest = Request> {
   }
 }
 
-export function busy({ noun, key }: Target, why = `lock ${quotedKey(key)} is held`): LockBusyError {
+export function busy(
+  { noun, key }: Subject,
+  why = `lock ${quotedKey(key)} is held`,
+): LockBusyError {
   const message =
     noun === 'semaphore'
       ? `too few permits of semaphore ${quotedKey(key)} are free; set wait above 0 to queue for them`
@@ -159,7 +162,7 @@ export function busy({ noun, key }: Target, why = `lock ${quotedKey(key)} is hel
   return new LockBusyError(message, { key });
 }
 
-export function timedOut({ noun, key }: Target, wait: number): LockTimeoutError {
+export function timedOut({ noun, key }: Subject, wait: number): LockTimeoutError {
   const name = `${noun} ${quotedKey(key)}`;
   const messages = {
     lock: `lock ${quotedKey(key)} was not granted within ${wait} ms; participants() lists the holders`,
@@ -170,10 +173,9 @@ export function timedOut({ noun, key }: Target, wait: number): LockTimeoutError 
 }
 
 export function cancelled(
-  target: { readonly noun: string; readonly key: string },
+  { noun, key }: { readonly noun: string; readonly key: string },
   { reason }: AbortSignal,
 ): WaitCancelledError {
-  const { noun, key } = target;
   const message = `the wait for ${noun} ${quotedKey(key)} was cancelled`;
   return new WaitCancelledError(message, { key, cause: reason });
 }
@@ -186,20 +188,20 @@ export function cancelled(
  * @throws ConnectionError at the limit; WaitCancelledError; what `connect` throws
  */
 export async function connectWithin<O extends Pick<AcquireOptions, 'wait' | 'signal'>>(
-  target: Target,
+  subject: Subject,
   options: O,
   connect: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<O> {
   const { wait = Infinity, signal } = options;
-  if (signal?.aborted) throw cancelled(target, signal);
+  if (signal?.aborted) throw cancelled(subject, signal);
   const limit = wait || TRY_CONNECT_LIMIT;
   const deadline = performance.now() + limit;
   // Not AbortSignal.any(): `signal` may serve later callers, and would keep a dependent signal for each acquire.
   const ended = new AbortController();
   const waiter: Waiter<unknown, WaitRequest> = new Waiter<unknown, WaitRequest>(
-    { target, wait: limit, signal },
+    { subject, wait: limit, signal },
     { remove: () => ended.abort() },
-    () => unanswered(target, wait, `there was no connection for ${limit} ms`),
+    () => unanswered(subject, wait, `there was no connection for ${limit} ms`),
   );
   connect(ended.signal).then(
     (connection) => waiter.resolve(connection),
@@ -214,7 +216,7 @@ export function waitUntil(deadline: number): number {
   return Math.max(1, Math.ceil(deadline - performance.now()));
 }
 
-function unanswered({ noun, key }: Target, wait: number, why: string): ConnectionError {
+function unanswered({ noun, key }: Subject, wait: number, why: string): ConnectionError {
   const message = `${noun} ${quotedKey(key)} was not acquired: ${why}; set wait above ${wait} to wait longer`;
   return new ConnectionError(message, { key });
 }

@@ -200,7 +200,7 @@ export abstract class Candidate {
     const { client, key, path: parent, rank } = this;
     const marker = markerWith(rank.priority, this.marker);
     const data = Buffer.from(this.id);
-    const target = { noun: 'election', key } as const;
+    const subject = { noun: 'election', key } as const;
     const isProcess = this.id === THIS_PROCESS;
     for (;;) {
       const position = await waitInQueue(
@@ -215,7 +215,7 @@ export abstract class Candidate {
             this.publishFollow(own.path).catch(() => {});
           },
           whyBlocked: (...ahead) =>
-            isProcess ? reportDeadHolder(client, target, ...ahead) : undefined,
+            isProcess ? reportDeadHolder(client, subject, ...ahead) : undefined,
         },
       );
       const { session, nodes, children } = position;

@@ -65,15 +65,15 @@ export class LeaderLatch extends Candidate {
     const { wait = Infinity, signal } = options;
     const { leadershipWaiters } = this;
     const closing = this.closing.signal;
-    const target = { noun: 'election', key: this.key } as const;
+    const subject = { noun: 'election', key: this.key } as const;
     const check = () => {
       if (this.state === 'latent') {
         waiter.reject(this.illegal('is not started: call start() first'));
       } else if (closing.aborted) waiter.reject(closing.reason);
-      else if (signal?.aborted) waiter.reject(cancelled(target, signal));
+      else if (signal?.aborted) waiter.reject(cancelled(subject, signal));
       else if (this.term) waiter.resolve(this.term);
       else if (this.failure) waiter.reject(this.failure);
-      else if (wait === 0) waiter.reject(timedOut(target, wait));
+      else if (wait === 0) waiter.reject(timedOut(subject, wait));
     };
     // A listener of the term, which is called later, may give the leadership up.
     const checkSoon = () => void Promise.resolve().then(check);
@@ -82,7 +82,7 @@ export class LeaderLatch extends Candidate {
       removeCheck();
       closing.removeEventListener('abort', check);
     };
-    const waiter = new Waiter<Term, WaitRequest>({ target, wait, signal }, { remove });
+    const waiter = new Waiter<Term, WaitRequest>({ subject, wait, signal }, { remove });
     closing.addEventListener('abort', check);
     check();
     return waiter.promise;

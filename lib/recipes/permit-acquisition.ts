@@ -10,7 +10,7 @@ import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from '../kernel/own-node.js';
 import { type QueuePosition, waitInQueue } from '../kernel/queue.js';
 import { retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
-import type { Target } from '../kernel/types.js';
+import type { Subject } from '../kernel/types.js';
 import type { Waiter } from '../kernel/waiter.js';
 
 /** The number of leases to read at most, to compare the number of permits or to find processes that have ended. */
@@ -20,7 +20,7 @@ type PermitWaiter = Pick<Waiter<unknown>, 'request' | 'blocked' | 'blockedBriefl
 
 /** A request for permits. */
 interface PermitRequest {
-  readonly target: Target;
+  readonly subject: Subject;
   readonly count: number;
   /** What the znodes say about the caller. */
   readonly data: Uint8Array;
@@ -90,7 +90,7 @@ export class PermitAcquisition {
     onNamed,
     signal,
     waiter,
-    target,
+    subject,
   }: PermitRequest): Promise<Grant> {
     const { client, locks: parent } = this;
     if (waiter?.request.wait === 0 && !(await this.areLeft(count))) {
@@ -104,7 +104,7 @@ export class PermitAcquisition {
       data,
       signal,
       onBlocked,
-      whyBlocked: (...ahead) => reportDeadHolder(client, target, ...ahead),
+      whyBlocked: (...ahead) => reportDeadHolder(client, subject, ...ahead),
       onNamed,
     });
     waiter?.unblocked();
@@ -121,7 +121,7 @@ export class PermitAcquisition {
   /** Resolves to undefined if the lease znodes, or the right to ask, are gone. */
   private async acquireInTurn(
     mutex: Grant,
-    { count, data, signal, waiter, target }: PermitRequest,
+    { count, data, signal, waiter, subject }: PermitRequest,
   ): Promise<QueuePosition | undefined> {
     const { session } = mutex.ownership.position;
     const mode = 'ephemeral-sequential';
@@ -133,7 +133,7 @@ export class PermitAcquisition {
     try {
       await this.checkAgreement(listing, names);
       [granted] = await Promise.all([
-        this.untilWithinLimit(session, names, waiter, attempt, target),
+        this.untilWithinLimit(session, names, waiter, attempt, subject),
         // Again, now that our own znodes exist: of two recipes that start at once, the later one sees the other.
         this.checkForeignNodes(),
       ]);
@@ -155,7 +155,7 @@ export class PermitAcquisition {
     names: readonly string[],
     waiter: PermitWaiter | undefined,
     signal: AbortSignal,
-    target: Target,
+    subject: Subject,
   ): Promise<Listing | undefined> {
     for (let round = 0; ; round++) {
       signal.throwIfAborted();
@@ -173,7 +173,7 @@ export class PermitAcquisition {
           continue;
         }
         waiter?.blocked();
-        if (round === 0) void this.reportDeadHolders(session, queue, target);
+        if (round === 0) void this.reportDeadHolders(session, queue, subject);
         const changes = [listing.watch.fired, ...(limit.watch ? [limit.watch.fired] : [])];
         await abortable(Promise.race(changes), signal);
       } finally {
@@ -186,13 +186,13 @@ export class PermitAcquisition {
   private async reportDeadHolders(
     session: Session,
     queue: readonly QueueNode[],
-    target: Target,
+    subject: Subject,
   ): Promise<void> {
     if (!deadHolders.hasSubscribers) return;
     const report = async ({ name }: QueueNode) => {
       const path = `${this.leases}/${name}`;
       const read = await session.get(path);
-      reportDeadHolder(this.client, target, { path, ...read, isFirst: true }, session);
+      reportDeadHolder(this.client, subject, { path, ...read, isFirst: true }, session);
     };
     // A read fails if its lease is released meanwhile, or together with the wait.
     await Promise.allSettled(inOrder(queue).slice(0, MAX_LEASES_READ).map(report));

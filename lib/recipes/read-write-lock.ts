@@ -127,7 +127,7 @@ export class ReadLock extends Lock {
     { wait = Infinity, signal, details }: AcquireOptions,
   ): Promise<Grant> {
     const ended = new AbortController();
-    const request = { target: this, wait, signal };
+    const request = { subject: this, wait, signal };
     const waiter = new Waiter<Grant, WaitRequest>(request, { remove: () => ended.abort() });
     this.createBeside(writing, details, ended.signal).then(
       (grant) => waiter.resolve(grant) || grant.release(),

@@ -161,7 +161,7 @@ export class Semaphore extends Lock<PermitOptions> {
   private requestOf({ count = 1, wait = Infinity, signal, details }: PermitOptions): Request {
     this.limit.checkCount(count);
     const data = holderData(details, this.limit.fixed);
-    return { target: this, wait, signal, data, count, linger: 0 };
+    return { subject: this, wait, signal, data, count, linger: 0 };
   }
 
   /** @param alone whether the queue serves a single caller */
@@ -178,11 +178,11 @@ export class Semaphore extends Lock<PermitOptions> {
       servesPermits: true,
       hasContenders: (children) => acquisition.hasContenders(children, own),
       acquire: async (waiter, { signal }) => {
-        const { count, data, target } = waiter.request;
+        const { count, data, subject } = waiter.request;
         const onNamed = (prefix: string) => void own.add(prefix);
         try {
           const caller = alone ? waiter : undefined;
-          const request = { target, count, data, signal, onNamed, waiter: caller };
+          const request = { subject, count, data, signal, onNamed, waiter: caller };
           return await acquisition.acquire(request);
         } finally {
           own.clear();
@@ -201,7 +201,7 @@ export class Semaphore extends Lock<PermitOptions> {
     const waiter = new Waiter<Grant[]>(request, { remove: () => acquiring.abort(NO_WAITERS) });
     const { count, data } = request;
     const { signal } = acquiring;
-    acquisition.acquire({ target: this, count, data, signal, waiter }).then(
+    acquisition.acquire({ subject: this, count, data, signal, waiter }).then(
       (position) => {
         let left = position.nodes.length;
         const onEnded = () => {

@@ -4,13 +4,13 @@ import { FifoSet } from '../client/fifo-set.js';
 import { onAbort } from '../client/sleep.js';
 import { grantOf } from '../kernel/grant.js';
 import type { LeaseBase } from '../kernel/lease.js';
-import type { Target } from '../kernel/types.js';
+import type { Subject } from '../kernel/types.js';
 import { returnController, takeController } from '../kernel/waiter.js';
 
 /** A call that acquires. */
 export interface TrackedRequest {
   readonly key: string;
-  readonly noun: Target['noun'];
+  readonly noun: Subject['noun'];
   /** The locks to acquire. A warning about a long wait reads their holders. */
   readonly locks: readonly Pick<Lock, 'participants'>[];
   /**

@@ -186,7 +186,7 @@ export class FakeEnsemble {
     if (!this.isBusy(lock.key)) return this.grant(lock, count);
     if (wait !== Infinity) throw wait === 0 ? busy(lock) : timedOut(lock, wait);
     const waiter: Waiter<Grant, WaitRequest> = new Waiter<Grant, WaitRequest>(
-      { target: lock, wait, signal },
+      { subject: lock, wait, signal },
       { remove: () => stop() },
     );
     const stop = this.whenFree(lock.key, () => waiter.resolve(this.grant(lock, count)));

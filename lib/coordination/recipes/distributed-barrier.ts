@@ -97,8 +97,8 @@ export class DistributedBarrier {
     const { path: key } = this;
     const failure = `the wait for the removal of barrier ${key} was not over`;
     const remedy = 'call removeBarrier(), or pass a longer wait';
-    const target = { noun: 'barrier', key, failure, remedy } as const;
-    await WaitLimit.run(target, options, this.stopping, async (limit) => {
+    const description = { noun: 'barrier', key, failure, remedy } as const;
+    await WaitLimit.run(description, options, this.stopping, async (limit) => {
       for (let synced: Session | undefined; ;) {
         const session = await limit.session(this.client);
         // The server may lag behind, and not have the barrier yet. Later it is not behind what this session has read.

@@ -95,8 +95,8 @@ export class DistributedDoubleBarrier {
     const { path: key, members } = this;
     const failure = `the wait for ${members} members to enter double barrier ${key} was not over`;
     const remedy = 'start the missing members, or pass a longer wait';
-    const target = { noun: 'barrier', key, failure, remedy } as const;
-    await WaitLimit.run(target, options, this.stopping, async (limit) => {
+    const description = { noun: 'barrier', key, failure, remedy } as const;
+    await WaitLimit.run(description, options, this.stopping, async (limit) => {
       const lost = this.state === 'inside' && this.member?.signal.aborted;
       if (this.state !== 'outside' && !lost) throw this.illegal('enter', 'outside');
       this.state = 'entering';
@@ -124,8 +124,8 @@ export class DistributedDoubleBarrier {
     const { path: key } = this;
     const failure = `the wait for the other members to leave double barrier ${key} was not over`;
     const remedy = 'call leave() in each member, or pass a longer wait';
-    const target = { noun: 'barrier', key, failure, remedy } as const;
-    await WaitLimit.run(target, options, this.stopping, async (limit) => {
+    const description = { noun: 'barrier', key, failure, remedy } as const;
+    await WaitLimit.run(description, options, this.stopping, async (limit) => {
       if (this.state !== 'inside') throw this.illegal('leave', 'inside');
       this.state = 'leaving';
       try {

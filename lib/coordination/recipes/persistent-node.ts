@@ -150,8 +150,10 @@ export class PersistentNode extends BackgroundRecipe {
       return this.wasCreated;
     };
     const { path: key, progress } = this;
-    const target = { noun: 'znode', key, failure: `znode ${key} was not created` } as const;
-    await WaitLimit.run(target, options, this.signal, (limit) => limit.waitUntil(done, progress));
+    const description = { noun: 'znode', key, failure: `znode ${key} was not created` } as const;
+    await WaitLimit.run(description, options, this.signal, (limit) =>
+      limit.waitUntil(done, progress),
+    );
     return this.node.path!;
   }
 

@@ -173,7 +173,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/waiter.ts',
-        search: 'if (this.request.wait === 0) this.reject(busy(this.request.target, why));',
+        search: 'if (this.request.wait === 0) this.reject(busy(this.request.subject, why));',
         replace: '',
       },
     ],
@@ -184,8 +184,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/waiter.ts',
-        search: '{ target, wait: limit, signal },',
-        replace: '{ target, wait: limit, signal: undefined },',
+        search: '{ subject, wait: limit, signal },',
+        replace: '{ subject, wait: limit, signal: undefined },',
       },
     ],
   },

@@ -6,8 +6,8 @@ test('a waiter that has left takes no value, so that the caller of resolve() can
   const controller = new AbortController();
   const { signal } = controller;
   let left = 0;
-  const target = { noun: 'semaphore', key: 'printers' } as const;
-  const request = { target, wait: Infinity, signal, data: Buffer.alloc(0), linger: 0, count: 1 };
+  const subject = { noun: 'semaphore', key: 'printers' } as const;
+  const request = { subject, wait: Infinity, signal, data: Buffer.alloc(0), linger: 0, count: 1 };
   const waiter = new Waiter<string>(request, { remove: () => left++ });
   controller.abort();
   expect(waiter.resolve('permit')).toBe(false);

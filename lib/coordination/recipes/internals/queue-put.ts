@@ -56,8 +56,8 @@ export class QueuePut {
     const { path: key, maxItems } = this.queue;
     const timedOut = (wait: number) => this.timedOut(wait);
     const failure = `no server replied to a put into the queue ${key}`;
-    const target = { noun: 'queue', key, failure, timedOut } as const;
-    return WaitLimit.run(target, options, closing, async (limit) => {
+    const description = { noun: 'queue', key, failure, timedOut } as const;
+    return WaitLimit.run(description, options, closing, async (limit) => {
       try {
         if (maxItems !== Infinity) await this.waitForSpace(limit);
         return await this.create(limit, closing);
