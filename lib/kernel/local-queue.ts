@@ -11,9 +11,9 @@ import { type QueueNames, type QueueNode, queueOf, type QueueSpec } from './node
 import {
   type BlockingNode,
   type FirstAttempt,
-  ImmediateRequests,
   joinQueue,
   type QueuePosition,
+  Tries,
   waitInQueue,
 } from './queue.js';
 import type { LockKind, Subject } from './types.js';
@@ -55,7 +55,7 @@ export interface LocalQueueSpec extends HandoverSpec {
 interface AcquireContext {
   /** Aborts when the first waiter cannot use the znodes any more. */
   readonly signal: AbortSignal;
-  readonly tries: ImmediateRequests;
+  readonly tries: Tries;
   readonly firstAttempt: FirstAttempt | undefined;
   onBlocked(node: NodeData): void;
   whyBlocked(node: BlockingNode, session: Session): string | undefined;
@@ -86,7 +86,7 @@ export class LocalQueue {
   readonly waiters = new FifoSet<Waiter<Grant>>();
   /** Our znode in the queue of the ensemble, once another one was seen ahead of it. */
   blockedNode: NodeData | undefined;
-  private readonly tries = new ImmediateRequests();
+  private readonly tries = new Tries();
   /** The latest handover. */
   private handover: Handover | undefined;
   /** The handovers that are not closed. */

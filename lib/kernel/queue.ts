@@ -24,8 +24,8 @@ import { retryAcrossSessions, retryRead } from './session-retry.js';
  * Whenever the wait ends in another way, the znode is deleted.
  */
 
-/** A try: a Waiter. */
-interface ImmediateRequest {
+/** An acquire with `wait: 0`: a Waiter. */
+interface Try {
   /** @param why a sentence about the holder */
   blocked(why?: string): void;
   blockedBriefly(): void;
@@ -36,30 +36,30 @@ interface ImmediateRequest {
  * The tries that wait for one znode of this process. A listing of the queue decides only about tries that arrived before
  * it was requested.
  */
-export class ImmediateRequests {
+export class Tries {
   /** The number of the try that arrived last. Read it before the queue is listed. */
   lastArrival = 0;
-  private numbered: { readonly request: ImmediateRequest; readonly arrival: number }[] = [];
+  private numbered: { readonly waiter: Try; readonly arrival: number }[] = [];
   private onArrival: (() => void) | undefined;
 
   get size(): number {
     return this.numbered.length;
   }
 
-  add(request: ImmediateRequest): void {
-    this.numbered.push({ request, arrival: ++this.lastArrival });
+  add(waiter: Try): void {
+    this.numbered.push({ waiter, arrival: ++this.lastArrival });
     this.onArrival?.();
   }
 
-  delete(request: ImmediateRequest): void {
-    this.numbered = this.numbered.filter((each) => each.request !== request);
+  delete(waiter: Try): void {
+    this.numbered = this.numbered.filter((each) => each.waiter !== waiter);
   }
 
   /** Returns the tries that arrived up to a number. */
-  upTo(lastArrival: number): ImmediateRequest[] {
+  upTo(lastArrival: number): Try[] {
     return this.numbered
       .filter(({ arrival }) => arrival <= lastArrival)
-      .map(({ request }) => request);
+      .map(({ waiter }) => waiter);
   }
 
   /** Resolves when a try with a higher number arrives. */
@@ -92,7 +92,7 @@ interface QueueOptions {
   /** As in {@link NewNode}, for each znode that joins the queue. */
   onNamed?: NewNode['onNamed'];
   /** The tries among the callers that wait for this znode. Default: none. */
-  tries?: ImmediateRequests;
+  tries?: Tries;
   /** The first attempt to join the queue, if {@link joinQueue} made it. */
   firstAttempt?: FirstAttempt | undefined;
 }
