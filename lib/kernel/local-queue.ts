@@ -293,6 +293,6 @@ function queuedSpec(
       return isContender ? nodes.some(isContender) : nodes.length > 1;
     },
     acquire: (first, context) =>
-      waitInQueue(client, queue, { ...context, data: first.request.data }),
+      waitInQueue({ ...context, client, spec: queue, data: first.request.data }),
   };
 }

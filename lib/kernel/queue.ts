@@ -3,7 +3,7 @@ import { isCode } from '../client/errors.js';
 import { onAbort } from '../client/sleep.js';
 import { connectedSession } from '../client/zk-client.js';
 import { hasLingerMark, NodeData } from './node-data.js';
-import { freshNode, queueOf, type QueueSpec } from './node-names.js';
+import { freshNode, type QueueNode, queueOf, type QueueSpec } from './node-names.js';
 import {
   type Listing,
   type NewNode,
@@ -72,15 +72,17 @@ export class Tries {
 }
 
 /** The znode just ahead of our own. */
-export interface BlockingNode {
+interface Blocker {
   readonly path: string;
-  readonly data: Buffer;
-  readonly stat: Stat;
   /** Whether it holds the lock. Otherwise it waits as well. */
   readonly isFirst: boolean;
 }
 
+export type BlockingNode = Blocker & { readonly data: Buffer; readonly stat: Stat };
+
 interface QueueOptions {
+  client: ZkClient;
+  spec: QueueSpec;
   /** The data of the znode that joins the queue. */
   data: Uint8Array;
   /** Aborts when no caller waits for the lock any more. */
@@ -112,7 +114,7 @@ export interface QueuePosition {
   readonly zxid: number;
   /** The children of the parent in that listing. */
   readonly children: readonly string[];
-  /** The data of the znode, if it was blocked and may have been written while it waited. */
+  /** The data of the znode, if it may have been written while it waited. */
   readonly written?: NodeData;
 }
 
@@ -162,16 +164,13 @@ function isFree(session: Session, spec: QueueSpec, path: string, listing: Listin
  *
  * @throws the reason of `signal`; what {@link protectedCreate} throws
  */
-export function waitInQueue(
-  client: ZkClient,
-  spec: QueueSpec,
-  options: QueueOptions,
-): Promise<QueuePosition> {
+export function waitInQueue(options: QueueOptions): Promise<QueuePosition> {
+  const { client, tries = new Tries() } = options;
   let { firstAttempt } = options;
   const attempt = (session: Session) => {
-    const own = { ...options, firstAttempt };
+    const wait = { ...options, session, tries, firstAttempt };
     firstAttempt = undefined;
-    return waitInSession(session, client, spec, own);
+    return waitInSession(wait);
   };
   return retryAcrossSessions(client, options.signal, attempt, firstAttempt?.sent.session);
 }
@@ -188,54 +187,40 @@ function raisesPzxid({ serverKind }: Session): boolean {
   return serverKind === 'zookeeper';
 }
 
+/** A wait for a lock in one session. */
+type SessionWait = QueueOptions & { readonly session: Session; readonly tries: Tries };
+
 /** Resolves to undefined if the znode was deleted: then the caller joins the queue again. */
-async function waitInSession(
-  session: Session,
-  client: ZkClient,
-  spec: QueueSpec,
-  options: QueueOptions,
-): Promise<QueuePosition | undefined> {
-  const { data, signal, onBlocked, onNamed, tries, firstAttempt } = options;
+async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefined> {
+  const { client, session, spec, data, signal, tries, firstAttempt, onBlocked, onNamed } = wait;
   const { parent, marker: suffix } = spec;
-  let lastTry = firstAttempt?.lastTry ?? tries?.lastArrival ?? 0;
+  let lastTry = firstAttempt?.lastTry ?? tries.lastArrival;
+  const list = () => {
+    lastTry = tries.lastArrival;
+    return retryRead(client, session, () => session.children(parent), signal);
+  };
   const mode = 'ephemeral-sequential';
   const node = { parent, suffix, data, mode, onNamed, signal, sent: firstAttempt?.sent } as const;
   const created = await protectedCreate(client, session, node);
   const path = `${parent}/${created.name}`;
-  let written: NodeData | undefined;
-  let zxid: number | undefined;
-  const list = () => {
-    lastTry = tries?.lastArrival ?? 0;
-    return retryRead(client, session, () => session.children(parent), signal);
-  };
+  const written = new NodeData(session, path, data);
+  let rewritten: number | undefined;
   try {
     const own = freshNode(spec, created.name);
     for (let listing = created.listing ?? (await list()); ; listing = await list()) {
       signal.throwIfAborted();
       const { children, stat } = listing;
-      // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
-      if (!children.includes(own.name)) throw new NodeError('NO_NODE', path, -101, 'children');
-      const queue = queueOf(spec, children);
-      const ahead = spec.nodeAhead(queue, own);
-      if (ahead) {
-        onBlocked((written ??= new NodeData(session, path, data)));
-        const isFirst = spec.nodeAhead(queue, ahead) === undefined;
-        const blocker = { path: `${parent}/${ahead.name}`, isFirst };
-        await untilChange(blocker, session, client, options, lastTry);
+      const blocker = blockerOf(spec, own, children);
+      if (blocker) {
+        onBlocked(written);
+        await untilChange(wait, blocker, lastTry);
         continue;
       }
-      if (zxid === undefined && !raisesPzxid(session)) {
-        // No znode is ahead any more, so no try is refused during the write.
-        for (const request of tries?.upTo(tries.lastArrival) ?? []) request.unblocked();
-        const ours = (written ??= new NodeData(session, path, data));
-        ({ mzxid: zxid } = await retryRead(client, session, () => ours.rewrite(), signal));
-      }
+      const zxid = raisesPzxid(session) ? stat.pzxid : (rewritten ??= await rewrite(wait, written));
       // From here on only the holder writes the znode.
-      if (written?.pending) await written.pending;
+      if (written.pending) await written.pending;
       // Otherwise a pause may have outlived the session after the reply.
-      else if (session.trusted) {
-        return { session, nodes: [path], zxid: zxid ?? stat.pzxid, children, written };
-      }
+      else if (session.trusted) return { session, nodes: [path], zxid, children, written };
     }
   } catch (error) {
     // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
@@ -244,46 +229,60 @@ async function waitInSession(
     if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
     throw error;
   } finally {
-    if (written) written.waiting = false;
+    written.waiting = false;
   }
 }
 
-/**
- * Resolves when the znode ahead may be gone, or when a try arrives after the last listing. Refuses the tries that arrived
- * before it, unless the znode ahead may linger: then each of them waits for a short time.
- */
-async function untilChange(
-  { path, isFirst }: Pick<BlockingNode, 'path' | 'isFirst'>,
-  session: Session,
-  client: ZkClient,
-  { signal, whyBlocked, tries }: QueueOptions,
-  lastTry: number,
-): Promise<void> {
+/** Returns the znode just ahead of our own, if there is one. */
+function blockerOf(spec: QueueSpec, own: QueueNode, children: readonly string[]) {
+  const pathOf = ({ name }: QueueNode) => `${spec.parent}/${name}`;
+  // The absence of our own znode does not prove that the lock is ours (go-zookeeper's lock assumed it).
+  if (!children.includes(own.name)) throw new NodeError('NO_NODE', pathOf(own), -101, 'children');
+  const queue = queueOf(spec, children);
+  const ahead = spec.nodeAhead(queue, own);
+  return ahead && { path: pathOf(ahead), isFirst: !spec.nodeAhead(queue, ahead) };
+}
+
+/** Writes our znode again. Resolves to the zxid of the write. */
+async function rewrite(wait: SessionWait, own: NodeData): Promise<number> {
+  const { client, session, signal, tries } = wait;
+  // No znode is ahead any more, so no try is refused during the write.
+  for (const each of tries.upTo(Infinity)) each.unblocked();
+  return (await retryRead(client, session, () => own.rewrite(), signal)).mzxid;
+}
+
+/** Resolves when the znode ahead may be gone, or when a try arrives after the last listing. */
+async function untilChange(wait: SessionWait, blocker: Blocker, lastTry: number): Promise<void> {
+  const { client, session, signal, tries, whyBlocked } = wait;
   try {
-    const early = tries?.upTo(lastTry) ?? [];
-    if (early.length > 0) {
-      // Most tries end here. A read without a watch leaves no watch to remove.
-      const { data, stat } = await retryRead(client, session, () => session.get(path), signal);
-      const lingers = hasLingerMark(data);
-      const why = lingers ? undefined : whyBlocked({ path, data, stat, isFirst }, session);
-      for (const request of early) {
-        if (lingers) request.blockedBriefly();
-        else request.blocked(why);
-      }
-      signal.throwIfAborted();
-    }
+    const early = tries.upTo(lastTry);
+    if (early.length > 0) await refuse(early, wait, blocker);
     // A read, because the watch of an exists request would remain on a znode that is gone (CURATOR-107).
-    const read = () => session.get(path, { watch: true });
+    const read = () => session.get(blocker.path, { watch: true });
     const { watch, data, stat } = await retryRead(client, session, read, signal);
     try {
-      whyBlocked({ path, data, stat, isFirst }, session);
-      await firstOf(tries ? [watch.fired, tries.after(lastTry)] : [watch.fired], signal);
+      whyBlocked({ ...blocker, data, stat }, session);
+      await firstOf([watch.fired, tries.after(lastTry)], signal);
     } finally {
       watch.remove();
     }
   } catch (error) {
     if (!isCode(error, 'NO_NODE')) throw error;
   }
+}
+
+/** Refuses tries, unless the znode ahead may linger: then each of them waits for a short time. */
+async function refuse(early: Try[], wait: SessionWait, blocker: Blocker): Promise<void> {
+  const { client, session, signal, whyBlocked } = wait;
+  // Most tries end here. A read without a watch leaves no watch to remove.
+  const { data, stat } = await retryRead(client, session, () => session.get(blocker.path), signal);
+  const lingers = hasLingerMark(data);
+  const why = lingers ? undefined : whyBlocked({ ...blocker, data, stat }, session);
+  for (const each of early) {
+    if (lingers) each.blockedBriefly();
+    else each.blocked(why);
+  }
+  signal.throwIfAborted();
 }
 
 /**

@@ -203,21 +203,19 @@ export abstract class Candidate {
     const subject = { noun: 'election', key } as const;
     const isProcess = this.id === THIS_PROCESS;
     for (;;) {
-      const position = await waitInQueue(
+      const position = await waitInQueue({
         client,
-        { ...rank, marker, nodeAhead: lastBefore },
-        {
-          data,
-          signal,
-          onBlocked: (own) => {
-            this.reporter.reset();
-            // If it fails, the wait fails as well.
-            this.publishFollow(own.path).catch(() => {});
-          },
-          whyBlocked: (...ahead) =>
-            isProcess ? reportDeadHolder(client, subject, ...ahead) : undefined,
+        spec: { ...rank, marker, nodeAhead: lastBefore },
+        data,
+        signal,
+        onBlocked: (own) => {
+          this.reporter.reset();
+          // If it fails, the wait fails as well.
+          this.publishFollow(own.path).catch(() => {});
         },
-      );
+        whyBlocked: (...ahead) =>
+          isProcess ? reportDeadHolder(client, subject, ...ahead) : undefined,
+      });
       const { session, nodes, children } = position;
       if (!isOutranked(rank, children)) {
         const grant = new Ownership(client, 'election', parent, position).grant();

@@ -97,13 +97,13 @@ export class PermitAcquisition {
       waiter.blocked();
       signal.throwIfAborted();
     }
-    const names = { ...MUTEX_NAMES, parent };
-    // While permits are left, even a try waits for the mutex: the request ahead ends soon.
-    const onBlocked = () => waiter?.blockedBriefly();
-    const position = await waitInQueue(client, names, {
+    const position = await waitInQueue({
+      client,
+      spec: { ...MUTEX_NAMES, parent },
       data,
       signal,
-      onBlocked,
+      // While permits are left, even a try waits for the mutex: the request ahead ends soon.
+      onBlocked: () => waiter?.blockedBriefly(),
       whyBlocked: (...ahead) => reportDeadHolder(client, subject, ...ahead),
       onNamed,
     });

@@ -9,7 +9,7 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
       {
         file: 'lib/kernel/queue.ts',
         search:
-          "if (!children.includes(own.name)) throw new NodeError('NO_NODE', path, -101, 'children');",
+          "if (!children.includes(own.name)) throw new NodeError('NO_NODE', pathOf(own), -101, 'children');",
         replace: '',
       },
     ],
@@ -83,8 +83,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/queue.ts',
-        search: 'const read = () => session.get(path, { watch: true });',
-        replace: 'const read = () => session.exists(path, { watch: true });',
+        search: 'const read = () => session.get(blocker.path, { watch: true });',
+        replace: 'const read = () => session.exists(blocker.path, { watch: true });',
       },
     ],
   },
@@ -106,8 +106,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/queue.ts',
-        search: 'zxid: zxid ?? stat.pzxid, children, written };',
-        replace: 'zxid: zxid ?? (created.listing ?? listing).stat.pzxid, children, written };',
+        search: 'raisesPzxid(session) ? stat.pzxid :',
+        replace: 'raisesPzxid(session) ? (created.listing ?? listing).stat.pzxid :',
       },
     ],
   },
@@ -129,8 +129,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/queue.ts',
-        search: 'const own = { ...options, firstAttempt };',
-        replace: 'const own = { ...options, firstAttempt: undefined };',
+        search: 'tries, firstAttempt };',
+        replace: 'tries, firstAttempt: undefined };',
       },
     ],
   },
@@ -208,9 +208,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/queue.ts',
-        search: 'if (zxid === undefined && !raisesPzxid(session)) {',
+        search: 'raisesPzxid(session) ? stat.pzxid :',
         replace:
-          'if (zxid === undefined && !raisesPzxid(session) && !(stat.pzxid > (created.listing?.stat.pzxid ?? Infinity))) {',
+          'raisesPzxid(session) || stat.pzxid > (created.listing?.stat.pzxid ?? Infinity) ? stat.pzxid :',
       },
     ],
   },
