@@ -38,36 +38,32 @@ export async function findCycle(
     : blockedNode && (await snapshot.ahead(blockedNode.session, blockedNode.path));
   // The wait is over, or about to be, or its znode is not in the queue yet.
   if (!goal || goal.length === 0 || wait.waiter.over) return undefined;
-  for (const node of goal) if (found.has(node)) return cycleFrom(node, found);
   const ends = new Set(goal);
+  let end = goal.find((node) => found.has(node));
   // The loop also visits what it adds.
   for (const [node, { session }] of found) {
-    if (found.size > MAX_HELD) return undefined;
+    if (end !== undefined || found.size > MAX_HELD) break;
     const waiters = await snapshot.behind(session, node);
-    const claims = await Promise.all(waiters.map((waiter) => snapshot.claimsOf(session, waiter)));
-    let end: string | undefined;
-    for (const claim of claims.flat()) {
+    const read = waiters.map((waiter) => snapshot.claimsOf(session, waiter));
+    const claims = (await Promise.all(read)).flat();
+    for (const claim of claims) {
       if (found.has(claim.node)) continue;
-      const behind = claim.behind ?? node;
-      found.set(claim.node, { claim: { ...claim, behind }, session });
-      if (ends.has(claim.node)) end ??= claim.node;
+      found.set(claim.node, { claim: { ...claim, behind: claim.behind ?? node }, session });
     }
-    if (end) return cycleFrom(end, found);
+    end = claims.find((claim) => ends.has(claim.node))?.node;
   }
-  return undefined;
+  return end === undefined ? undefined : cycleFrom(end, found);
 }
 
 function cycleFrom(first: string, found: ReadonlyMap<string, HeldNode>): Cycle | undefined {
   const cycle: HeldNode[] = [];
-  for (
-    let node: string | undefined = first;
-    node !== undefined;
-    node = cycle.at(-1)!.claim.behind
-  ) {
+  let node: string | undefined = first;
+  while (node !== undefined) {
     const step = found.get(node);
     // A waiter left a claim out, or made a wrong one.
     if (!step || cycle.includes(step)) return undefined;
     cycle.push(step);
+    node = step.claim.behind;
   }
   return cycle;
 }
