@@ -1,4 +1,10 @@
-import { BadOptionError, NodeError, NotAuthorizedError, type ZkClient } from '../client/index.js';
+import {
+  BadOptionError,
+  isCode,
+  NodeError,
+  NotAuthorizedError,
+  type ZkClient,
+} from '../client/index.js';
 import {
   type Lock,
   Mutex,
@@ -155,7 +161,7 @@ async function listOrSkip(listChildren: ListChildren, path: string, unreadable: 
     return await listChildren(path);
   } catch (error) {
     if (error instanceof NotAuthorizedError) unreadable.push(path);
-    else if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
+    else if (!isCode(error, 'NO_NODE')) throw error;
     return undefined;
   }
 }

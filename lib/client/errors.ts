@@ -233,6 +233,16 @@ export function isCode(error: unknown, code: NodeErrorCode): boolean {
   return error instanceof NodeError && error.code === code;
 }
 
+/** Resolves to undefined if the server replies that the znode does not exist. */
+export async function ifExists<T>(reply: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reply;
+  } catch (error) {
+    if (isCode(error, 'NO_NODE')) return undefined;
+    throw error;
+  }
+}
+
 /** Also true for an error of another realm, such as those of Node's modules in Jest. */
 export function isError(value: unknown): value is Error {
   return value instanceof Error || types.isNativeError(value);

@@ -6,6 +6,7 @@ export {
   CoordinationError,
   type CoordinationErrorOptions,
   foreignText,
+  ifExists,
   isCode,
   isError,
   NodeError,

@@ -16,6 +16,7 @@ export { THIS_PROCESS } from './node-data.js';
 export { NodeWatch } from './node-watch.js';
 export { childrenOf, readCandidates } from './participants.js';
 export { deleteOwn, findUnique, protectedCreate, repeatCreate, uniqueId } from './own-node.js';
+export { createPersistent, setPersistent } from './persistent-znode.js';
 export {
   BackgroundRecipe,
   CLOSE_TIMEOUT,

@@ -1,4 +1,4 @@
-import { BadOptionError, isCode } from '../client/errors.js';
+import { BadOptionError, ifExists } from '../client/errors.js';
 import type { Stat, ZkClient } from '../client/index.js';
 import { checkRecord } from '../client/validation.js';
 import type { Participant } from './types.js';
@@ -16,12 +16,7 @@ export interface QueueEntry {
 
 /** Lists the children of a path; none if the path does not exist. */
 export async function childrenOf(client: ZkClient, path: string): Promise<readonly string[]> {
-  try {
-    return (await client.children(path)).children;
-  } catch (error) {
-    if (isCode(error, 'NO_NODE')) return [];
-    throw error;
-  }
+  return (await ifExists(client.children(path)))?.children ?? [];
 }
 
 /** Lists the znodes of a queue in their order. */
@@ -47,7 +42,7 @@ async function readParticipant(
   { node, parent, state, mode }: QueueEntry,
 ): Promise<Participant | undefined> {
   const path = `${parent}/${node.name}`;
-  const read = await readNode(client, path);
+  const read = await ifExists(client.get(path));
   if (!read) return undefined;
   const { data, stat } = read;
   const seen = { path, state, mode, mayLinger: false, ...ownerOf(stat), ...parse(data) };
@@ -59,19 +54,6 @@ async function readParticipant(
   if (!grant) return { ...seen, state: 'lingering', since, details: undefined };
   const holder = grant.data && parse(Buffer.from(grant.data));
   return { ...seen, ...holder, since, revoked: seen.revoked };
-}
-
-/** Reads a znode; undefined if it is gone. */
-async function readNode(
-  client: Pick<ZkClient, 'get'>,
-  path: string,
-): Promise<{ data: Buffer; stat: Stat } | undefined> {
-  try {
-    return await client.get(path);
-  } catch (error) {
-    if (isCode(error, 'NO_NODE')) return undefined;
-    throw error;
-  }
 }
 
 function ownerOf({ ctime, ephemeralOwner }: Stat): Pick<Participant, 'since' | 'session'> {
@@ -128,7 +110,7 @@ export async function readCandidates(
   const read = await Promise.all(
     queue.slice(0, limit).map(async ({ name }) => {
       const path = `${parent}/${name}`;
-      const node = await readNode(client, path);
+      const node = await ifExists(client.get(path));
       return node && { id: node.data.toString(), path, ...ownerOf(node.stat) };
     }),
   );
@@ -156,9 +138,5 @@ export async function revoke(
   if (stat.ephemeralOwner === '0' || !/\d{10}$/.test(path)) {
     throw new BadOptionError('participant.path', path, 'the path of the znode of a participant');
   }
-  try {
-    await client.set(path, REVOKE_MESSAGE);
-  } catch (error) {
-    if (!isCode(error, 'NO_NODE')) throw error;
-  }
+  await ifExists(client.set(path, REVOKE_MESSAGE));
 }

@@ -1,7 +1,8 @@
-import { BadOptionError, isCode } from '../client/errors.js';
+import { BadOptionError, ifExists, isCode } from '../client/errors.js';
 import type { Stat, Watch, ZkClient } from '../client/index.js';
-import { checkPath, parentOf } from '../client/validation.js';
+import { checkPath } from '../client/validation.js';
 import { RecipeConflictError } from '../kernel/errors.js';
+import { setPersistent } from '../kernel/persistent-znode.js';
 
 /*
  * Shared count (Curator's SharedCount): a number in a znode, four bytes, big-endian, changed by versioned sets.
@@ -30,30 +31,13 @@ export class SharedCount {
 
   /** Reads the number, and its version for {@link trySet}. Resolves to undefined if it was never set. */
   async get(): Promise<{ value: number; version: number } | undefined> {
-    return this.read(async () => this.decode(await this.client.get(this.path)));
+    const node = await ifExists(this.client.get(this.path));
+    return node && this.decode(node);
   }
 
   /** Sets the number, whatever it is, and creates the znode if it is missing. */
   async set(value: number): Promise<void> {
-    const data = encode(value);
-    for (;;) {
-      try {
-        await this.client.set(this.path, data);
-        return;
-      } catch (error) {
-        if (!isCode(error, 'NO_NODE')) throw error;
-      }
-      try {
-        await this.client.create(this.path, data);
-        return;
-      } catch (error) {
-        if (isCode(error, 'NO_NODE')) {
-          await this.client.ensureContainers(parentOf(this.path));
-        } else if (!isCode(error, 'NODE_EXISTS')) {
-          throw error;
-        }
-      }
-    }
+    await setPersistent(this.client, this.path, encode(value));
   }
 
   /** Sets the number. Resolves to false if another process has set it since `version`. */
@@ -71,22 +55,11 @@ export class SharedCount {
   async getAndWatch(): Promise<
     { count: { value: number; version: number }; watch: Watch } | undefined
   > {
-    return this.read(async () => {
-      const { watch, ...node } = await this.client.watch(this.path);
-      try {
-        return { count: this.decode(node), watch };
-      } catch (error) {
-        watch.remove();
-        throw error;
-      }
-    });
-  }
-
-  private async read<T>(read: () => Promise<T>): Promise<T | undefined> {
+    const node = await ifExists(this.client.watch(this.path));
     try {
-      return await read();
+      return node && { count: this.decode(node), watch: node.watch };
     } catch (error) {
-      if (isCode(error, 'NO_NODE')) return undefined;
+      node?.watch.remove();
       throw error;
     }
   }

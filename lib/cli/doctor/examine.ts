@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import {
   CoordinationError,
-  NodeError,
+  isCode,
   type NormalizedOptions,
   normalizeOptions,
   NotAuthorizedError,
@@ -267,7 +267,7 @@ async function deleteTree(client: ZkClient, path: string): Promise<void> {
     await client.delete(path);
   } catch (error) {
     // The server deletes empty containers, too.
-    if (!(error instanceof NodeError && error.code === 'NO_NODE')) throw error;
+    if (!isCode(error, 'NO_NODE')) throw error;
   }
 }
 

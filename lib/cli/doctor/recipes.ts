@@ -9,8 +9,8 @@ import { PersistentNode } from '../../coordination/recipes/persistent-node.js';
 import {
   abortable,
   ConnectionError,
+  isCode,
   CoordinationError,
-  NodeError,
   type ZkClient,
 } from '../../client/index.js';
 import { LeaderLatch, type Lock, Mutex, Semaphore, WriteLock } from '../../recipes/index.js';
@@ -102,7 +102,7 @@ export function checkRecipes(
       return { ...check, status: 'ok', message: 'works' };
     } catch (error) {
       signal.throwIfAborted();
-      const isMissing = error instanceof NodeError && error.code === 'UNIMPLEMENTED';
+      const isMissing = isCode(error, 'UNIMPLEMENTED');
       const status = isMissing ? 'unavailable' : 'unsafe';
       return { ...check, status, message: `does not work: ${reasonOf(error, limit)}` };
     }

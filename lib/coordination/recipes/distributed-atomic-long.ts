@@ -2,18 +2,16 @@ import {
   BadOptionError,
   checkBelowRoot,
   checkOptions,
-  isCode,
   type RetryPolicy,
   type Rules,
   toRetryFunction,
   uncheckedRules,
   type ZkClient,
 } from '../../client/index.js';
-import { duration } from '../../kernel/index.js';
+import { createPersistent, duration, setPersistent } from '../../kernel/index.js';
 import { Mutex } from '../../recipes/index.js';
 import { type AtomicValue, checkInt64, encode } from './internals/counter-value.js';
 import { CounterWriter } from './internals/counter-writer.js';
-import { createPersistent } from './internals/nodes.js';
 
 export type { AtomicValue };
 
@@ -163,16 +161,7 @@ export class DistributedAtomicLong {
 
   /** Sets the value, whatever it is and whatever the format of the data is. */
   async forceSet(value: bigint): Promise<void> {
-    const data = encode(value);
-    for (;;) {
-      try {
-        await this.client.set(this.path, data);
-        return;
-      } catch (error) {
-        if (!isCode(error, 'NO_NODE')) throw error;
-      }
-      if (await createPersistent(this.client, this.path, data)) return;
-    }
+    await setPersistent(this.client, this.path, encode(value));
   }
 
   /**

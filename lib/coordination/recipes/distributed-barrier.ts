@@ -9,12 +9,13 @@ import {
   type ZkClient,
 } from '../../client/index.js';
 import {
+  createPersistent,
   isLostReply,
   RecipeConflictError,
   WaitLimit,
   type WaitOptions,
 } from '../../kernel/index.js';
-import { createPersistent, watchExisting } from './internals/nodes.js';
+import { watchExisting } from './internals/nodes.js';
 
 /*
  * Barrier (Curator's DistributedBarrier): the barrier is set while a persistent znode exists. A waiter waits until

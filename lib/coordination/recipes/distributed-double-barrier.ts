@@ -3,6 +3,7 @@ import {
   checkOptions,
   checkValue,
   ConnectionError,
+  ifExists,
   isCode,
   type Session,
   type Stat,
@@ -279,15 +280,12 @@ export class DistributedDoubleBarrier {
   }
 
   private async readMembers(): Promise<{ names: string[]; pzxid: number }> {
-    try {
-      const { children, stat } = await this.client.children(this.path);
-      // It throws if another recipe uses the path.
-      queueOf({ parent: this.path, markers: [] }, children);
-      return { names: children.filter((name) => name !== READY), pzxid: stat.pzxid };
-    } catch (error) {
-      if (!isCode(error, 'NO_NODE')) throw error;
-      return { names: [], pzxid: 0 };
-    }
+    const listing = await ifExists(this.client.children(this.path));
+    if (!listing) return { names: [], pzxid: 0 };
+    const { children, stat } = listing;
+    // It throws if another recipe uses the path.
+    queueOf({ parent: this.path, markers: [] }, children);
+    return { names: children.filter((name) => name !== READY), pzxid: stat.pzxid };
   }
 
   /**

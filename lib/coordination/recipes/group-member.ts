@@ -3,6 +3,7 @@ import {
   checkBelowRoot,
   checkOptions,
   FUNCTION,
+  ifExists,
   isCode,
   Listeners,
   NotAuthorizedError,
@@ -213,14 +214,9 @@ export class GroupMember extends BackgroundRecipe {
 
   private async write(session: Session, signal: AbortSignal): Promise<void> {
     const { data } = this;
-    try {
-      // Repeating it writes the same data again.
-      await retryRead(this.client, session, () => session.set(this.node.path, data), signal);
-      this.written = data;
-    } catch (error) {
-      // The znode was deleted since the listing, whose watch has fired.
-      if (!isCode(error, 'NO_NODE')) throw error;
-    }
+    const set = () => session.set(this.node.path, data);
+    // Repeating it writes the same data again. Without the znode, the watch of the listing has fired.
+    if (await ifExists(retryRead(this.client, session, set, signal))) this.written = data;
   }
 
   private async read(session: Session, name: string, signal: AbortSignal): Promise<void> {

@@ -2,6 +2,7 @@ import {
   abortable,
   ConnectionError,
   foreignText,
+  ifExists,
   isCode,
   NotAuthorizedError,
   type Session,
@@ -63,12 +64,8 @@ export class PartitionGroup {
 
   /** Reads the number of partitions that a member has; undefined if it is gone. */
   async countOf(member: string): Promise<number | undefined> {
-    try {
-      return decodeCount((await this.client.get(`${this.path}/${member}`)).data);
-    } catch (error) {
-      if (isCode(error, 'NO_NODE')) return undefined;
-      throw error;
-    }
+    const node = await ifExists(this.client.get(`${this.path}/${member}`));
+    return node && decodeCount(node.data);
   }
 
   /** Reads the members, and the partitions that are assigned to each of them. */

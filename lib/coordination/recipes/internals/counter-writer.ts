@@ -1,12 +1,14 @@
 import { setImmediate } from 'node:timers';
 import {
   ConnectionError,
+  ifExists,
   isCode,
   type RetryFunction,
   sleep,
   type ZkClient,
 } from '../../../client/index.js';
 import {
+  createPersistent,
   isLostReply,
   LockTimeoutError,
   retryLostReply,
@@ -20,7 +22,6 @@ import {
   decode,
   encode,
 } from './counter-value.js';
-import { createPersistent } from './nodes.js';
 import { type CounterSnapshot, UnconfirmedWrite } from './unconfirmed-write.js';
 
 /**
@@ -160,13 +161,10 @@ export class CounterWriter {
   }
 
   async read(): Promise<CounterSnapshot | undefined> {
-    try {
-      const { data, stat } = await this.client.get(this.path);
-      return { value: decode(data, this.path), version: stat.version, czxid: stat.czxid };
-    } catch (error) {
-      if (isCode(error, 'NO_NODE')) return undefined;
-      throw error;
-    }
+    const node = await ifExists(this.client.get(this.path));
+    if (!node) return undefined;
+    const { data, stat } = node;
+    return { value: decode(data, this.path), version: stat.version, czxid: stat.czxid };
   }
 }
 

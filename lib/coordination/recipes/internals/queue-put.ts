@@ -1,5 +1,6 @@
 import {
   ConnectionError,
+  ifExists,
   isCode,
   SessionExpiredError,
   sleep,
@@ -74,14 +75,9 @@ export class QueuePut {
     const stat = await limit.reply(client.exists(path));
     if (!stat || stat.numChildren < maxItems) return;
     for (;;) {
-      let listing;
-      try {
-        listing = await limit.watched(client.watchChildren(path));
-      } catch (error) {
-        // A queue that was deleted has space.
-        if (isCode(error, 'NO_NODE')) return;
-        throw error;
-      }
+      const listing = await ifExists(limit.watched(client.watchChildren(path)));
+      // A queue that was deleted has space.
+      if (!listing) return;
       this.isFull = this.queue.itemsIn(listing.children).length >= maxItems;
       if (!this.isFull) return listing.watch.remove();
       await limit.waitFor(listing.watch);
