@@ -7,7 +7,7 @@ import {
   WaitCancelledError,
 } from './errors.js';
 import { HostProvider } from './hosts.js';
-import { detached, Listeners } from './listeners.js';
+import { detached, Listeners, warn } from './listeners.js';
 import { asConnectionError } from './reply-errors.js';
 import { Session } from './session.js';
 import { SessionFile } from './session-file.js';
@@ -415,7 +415,7 @@ export class SessionManager {
       pause = this.#options.retry(attempt, elapsed(since));
     } catch (error) {
       // The retry policy of the user has thrown: connect() or the next operation rejects with its error.
-      process.emitWarning(error instanceof Error ? error : String(error));
+      warn(error);
     }
     return Math.min(MAX_PAUSE, Math.max(MIN_PAUSE, pause ?? PAUSE_AFTER_POLICY));
   }

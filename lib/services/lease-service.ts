@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { isObservable } from 'rxjs';
 import { BadOptionError, CoordinationError } from '../client/errors.js';
 import type { ZkClient } from '../client/index.js';
-import { captureContext } from '../client/listeners.js';
+import { captureContext, warn } from '../client/listeners.js';
 import { abortable, onAbort } from '../client/sleep.js';
 import { BELOW_ROOT, checkOptions, FUNCTION, type Rules } from '../client/validation.js';
 import {
@@ -241,7 +241,7 @@ function listenForRevocation(
       await onRevoke(lease);
     } catch (error) {
       // A revoke request by another client must not crash the holder's process.
-      process.emitWarning(error instanceof Error ? error : String(error));
+      warn(error);
     }
   };
   return onAbort(revocation, () => context.runInAsyncScope(report));

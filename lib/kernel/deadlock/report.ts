@@ -1,6 +1,7 @@
 import { listen, typedChannel } from '../../client/diagnostics.js';
 import { foreignText, quotedKey } from '../../client/errors.js';
 import type { Session, ZkClient } from '../../client/index.js';
+import { warn } from '../../client/listeners.js';
 import { checkFunction } from '../../client/validation.js';
 import type { Deadlock, DeadlockMember, Participant } from '../types.js';
 import { READ, WRITE } from '../node-names.js';
@@ -33,7 +34,7 @@ export function onDeadlock(
     try {
       listener(deadlock);
     } catch (error) {
-      process.emitWarning(error instanceof Error ? error : String(error));
+      warn(error);
     }
   });
 }
