@@ -12,7 +12,7 @@ import { protectedCreate } from '../kernel/own-node.js';
 import { acquireQueued } from '../kernel/local-queue.js';
 import { retryRead } from '../kernel/session-retry.js';
 import type { AcquireOptions, Lease } from '../kernel/lease.js';
-import { Waiter, type WaitRequest } from '../kernel/waiter.js';
+import { cancelled, Waiter, type WaitRequest } from '../kernel/waiter.js';
 import { Lock, type LockConstructorOptions } from './lock.js';
 
 /*
@@ -126,6 +126,7 @@ export class ReadLock extends Lock {
     writing: Grant,
     { wait = Infinity, signal, details }: AcquireOptions,
   ): Promise<Grant> {
+    if (signal?.aborted) return Promise.reject(cancelled(this, signal));
     const ended = new AbortController();
     const request = { subject: this, wait, signal };
     const waiter = new Waiter<Grant, WaitRequest>(request, { remove: () => ended.abort() });

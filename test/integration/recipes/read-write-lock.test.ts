@@ -54,6 +54,14 @@ describe('ReadWriteLock', () => {
     await writing.release();
   });
 
+  it('refuses a reader within the write lock whose signal has aborted', async () => {
+    const { read, write } = new ReadWriteLock(client, path);
+    await write.withLock(async () => {
+      const acquired = read.withLock(() => 'read', { signal: AbortSignal.abort() });
+      await expect(acquired).rejects.toThrow(WaitCancelledError);
+    });
+  });
+
   it('lets no reader overtake a waiting writer, and admits readers when that writer has given up', async () => {
     const [reader, writer, late] = await Promise.all([connect(), connect(), connect()]);
     const reading = await new ReadWriteLock(reader, path).read.acquire();
