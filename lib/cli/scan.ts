@@ -24,8 +24,6 @@ import { childrenOf, readCandidates } from '../kernel/index.js';
 export const MAX_ZNODES = 20_000;
 /** The greatest number of levels below the start. */
 export const MAX_DEPTH = 12;
-/** The greatest number of levels of the data of a participant. */
-const MAX_DATA_DEPTH = 100;
 /** The number of requests that are sent together. */
 const BATCH = 100;
 /** Used for a semaphore if its znodes do not contain the number of its permits. */
@@ -36,8 +34,6 @@ export type LockParticipant = Pick<Participant, 'path' | 'session' | 'since'> &
   Partial<Omit<Participant, 'state'>> & {
     /** The id of the candidate. Only in elections. */
     readonly id?: string;
-    /** Why its `details.data` is left out. */
-    readonly problem?: string;
   };
 
 /**
@@ -205,22 +201,9 @@ async function readParticipants(
   const holders: LockParticipant[] = [];
   const waiters: LockParticipant[] = [];
   for (const { state, ...member } of participants) {
-    (state === 'waiting' ? waiters : holders).push(withoutDeepData(member));
+    (state === 'waiting' ? waiters : holders).push(member);
   }
   return [holders, waiters];
-}
-
-/** JSON.stringify() overflows the stack at a few thousand levels, which JSON.parse() can read. */
-function withoutDeepData(member: LockParticipant): LockParticipant {
-  const { details } = member;
-  if (!isDeeper(details?.data, MAX_DATA_DEPTH)) return member;
-  const problem = `its data is left out, because it has more than ${MAX_DATA_DEPTH} levels`;
-  return { ...member, details: { ...details, data: undefined }, problem };
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }
 
 async function lockAt(

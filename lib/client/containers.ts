@@ -11,8 +11,8 @@ const MAX_REAPED = 16;
  *
  * @param path with the chroot, which may be missing too
  * @param mode of the znode itself; its parents are containers
- * @param kept a znode that is persistent in any case, as are the parents directly below it: while it has a child, nobody
- *   can delete it
+ * @param kept a znode that is persistent in any case, as are the directories directly below it: while it has a child,
+ *   nobody can delete it
  * @param created gets the path of each container that this call has created, or may have created without a reply
  */
 export async function ensureContainers(
@@ -23,7 +23,7 @@ export async function ensureContainers(
   created?: Set<string>,
 ): Promise<void> {
   if (path === '/') return;
-  const ownMode = path === kept ? 'persistent' : mode;
+  const ownMode = path === kept || parentOf(path) === kept ? 'persistent' : mode;
   for (let reaped = 0; ; reaped++) {
     try {
       await session.createContainer(path, ownMode);
@@ -40,9 +40,7 @@ export async function ensureContainers(
       if (code !== 'NO_NODE') throw error;
     }
     if (reaped === MAX_REAPED) throw new NodeError('NO_NODE', path, ErrorCode.noNode, 'create');
-    const parent = parentOf(path);
-    const parentMode = parentOf(parent) === kept ? 'persistent' : 'container';
-    await ensureContainers(session, parent, parentMode, kept, created);
+    await ensureContainers(session, parentOf(path), 'container', kept, created);
   }
 }
 

@@ -99,6 +99,9 @@ export class RefusedDeletes {
 export type ConnectFailedMessage = { readonly client: ZkClient } & ConnectFailure;
 export const failedConnects = typedChannel<ConnectFailedMessage>(CONNECT_FAILED_CHANNEL);
 
+/** The name of a method that returns the client itself, also if it is called on a Proxy, as tracers put around providers. */
+const ITSELF = Symbol('itself');
+
 /** Returns the current session of a client, if it is connected. For recipes, which may not wait for a promise here. */
 export let connectedSession: (client: ZkClient) => Session | undefined;
 
@@ -142,14 +145,15 @@ export class ZkClient {
 
   static {
     connectedSession = (client) => {
-      const { current } = client.#sessions;
+      const { current } = client[ITSELF]().#sessions;
       return current?.connected ? current : undefined;
     };
-    connectInBackground = (client) => client.#sessions.startInBackground();
-    runWrite = (client, write) => client.#write(write);
-    createContainers = (client, path, created) => client.#ensure(path, 'container', created);
+    connectInBackground = (client) => client[ITSELF]().#sessions.startInBackground();
+    runWrite = (client, write) => client[ITSELF]().#write(write);
+    createContainers = (client, path, created) =>
+      client[ITSELF]().#ensure(path, 'container', created);
     deleteContainers = (client, created) =>
-      client.#read((session) => deleteUnusedContainers(session, created));
+      client[ITSELF]().#read((session) => deleteUnusedContainers(session, created));
   }
 
   /**
@@ -171,6 +175,11 @@ export class ZkClient {
     this.namespace = this.#options.namespace;
     this.policy = this.#options.policy;
     this.transport = connect ? 'wire' : this.#options.transport;
+  }
+
+  /** @internal */
+  [ITSELF](): ZkClient {
+    return this;
   }
 
   get state(): ConnectionState {

@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
+import { runDetached } from '../kernel/call-chain.js';
 import type { LockKeys } from '../services/keys.js';
 import { checkNotGenerator, guardedStream, subscribedIn, toObservable } from './guarded-stream.js';
 import type { CallGuard, MethodCall, Requirement } from './requirement.js';
@@ -17,7 +18,8 @@ interface Slot {
 }
 
 /**
- * One call of a handler, and the guards that it holds from its interceptor to the end of its answer.
+ * One call of a handler, and the guards that it holds from its interceptor to the end of its answer. It is a call chain of
+ * its own: the callback of a socket or a pool that a holder has opened may bring the request in that holder's chain.
  *
  * Interceptors run before pipes and do not know the final arguments. A requirement whose key is made from
  * the arguments is acquired later: the method's wrapper receives the final arguments and finds this object
@@ -71,7 +73,7 @@ export class HandlerCall {
    * Acquires the requirements that do not depend on the arguments. Resolves to an answer if the handler must not run.
    */
   open(): Promise<Observable<unknown> | undefined> {
-    return this.whileActive(async () => {
+    const acquireAll = async () => {
       for (const slot of this.slots) {
         const { requirement } = slot;
         if (requirement.keyFromArguments) return undefined;
@@ -80,13 +82,14 @@ export class HandlerCall {
           return toObservable(this.fallback(requirement, call));
       }
       return undefined;
-    });
+    };
+    return runDetached(() => this.whileActive(acquireAll));
   }
 
   /** Runs `fn` as part of this call and as the holder of its guards. */
   readonly runWithin = <T>(fn: () => T): T => {
     const inside = this.guards.reduceRight<() => T>((inner, guard) => () => guard.run(inner), fn);
-    return HandlerCall.current.run(this, inside);
+    return runDetached(() => HandlerCall.current.run(this, inside));
   };
 
   /** Runs `method`, the handler with the decorators inside `requirement`. */

@@ -56,6 +56,10 @@ async function readParticipant(
   return { ...seen, ...holder, since, revoked: seen.revoked };
 }
 
+/** The greatest number of levels of the data of a participant, which any client may have written. */
+const MAX_DATA_DEPTH = 100;
+const TOO_DEEP = `left out: more than ${MAX_DATA_DEPTH} levels`;
+
 function ownerOf({ ctime, ephemeralOwner }: Stat): Pick<Participant, 'since' | 'session'> {
   return { since: new Date(ctime), session: ephemeralOwner };
 }
@@ -67,11 +71,22 @@ function parse(data: Buffer): Pick<Participant, 'revoked' | 'host' | 'pid' | 'de
     const { host, pid, name, text, data: custom } = JSON.parse(all) as Record<string, unknown>;
     // Another library may write JSON as well.
     if (typeof host !== 'string' || typeof pid !== 'number') return { revoked: false, text: all };
-    const details = { name: stringOf(name), text: stringOf(text), data: custom };
+    const isDeep = isDeeper(custom, MAX_DATA_DEPTH);
+    const details = {
+      name: stringOf(name),
+      text: stringOf(text),
+      data: isDeep ? TOO_DEEP : custom,
+    };
     return { revoked: false, host, pid, details };
   } catch {
     return { revoked: false, text: all };
   }
+}
+
+/** JSON.stringify() overflows the stack at a few thousand levels, which JSON.parse() can read. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }
 
 function stringOf(value: unknown): string | undefined {

@@ -25,6 +25,8 @@ const MAX_BYTES = 32 * 1024;
 /** A generous bound of the bytes of a request in addition to its path and data. */
 const OVERHEAD = 128;
 const MAX_DIRECTORIES = 10_000;
+/** Characters. The creates below a longer path travel alone. */
+const MAX_DIRECTORY = 1024;
 /** If more requests wait, the others are not looked at in this turn. */
 const MAX_SEARCHED = 1024;
 
@@ -120,7 +122,8 @@ export class RequestQueue {
     const isContainer = flags === CreateFlag.container;
     const directory = parentOf(path);
     const isKnown = code === ErrorCode.ok || (code === ErrorCode.nodeExists && isContainer);
-    if (isKnown) this.#directories.add(isContainer ? path : directory);
+    const known = isContainer ? path : directory;
+    if (isKnown && known.length <= MAX_DIRECTORY) this.#directories.add(known);
     else if (code === ErrorCode.noNode) this.#directories.delete(directory);
     if (this.#directories.size > MAX_DIRECTORIES) {
       const [oldest] = this.#directories;

@@ -188,6 +188,18 @@ describe('ensureContainers', () => {
     await expect(stranger.delete(namespace)).rejects.toMatchObject({ code: 'NOT_EMPTY' });
   });
 
+  it('keeps a directory directly below such a namespace too, if it is the first that is created', async () => {
+    const namespace = zk.path('first');
+    const owner = await connect({ namespace, auth, acl });
+    await owner.ensureContainers(`${namespace}/barriers`);
+    await owner.delete(await owner.create(`${namespace}/barriers/child`));
+    const [reaped, other] = [zk.path('reaped'), await connect()];
+    await other.ensureContainers(reaped);
+    await other.delete(await other.create(`${reaped}/child`));
+    await expect.poll(() => other.exists(reaped)).toBeUndefined();
+    expect(await owner.exists(`${namespace}/barriers`)).toBeDefined();
+  });
+
   it('sets the ACL on each directory that it creates, and on no existing one', async () => {
     const owner = await connect({ auth, acl });
     const stranger = await connect();

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   type ArgumentsHost,
@@ -11,6 +12,8 @@ import {
   Inject,
   Injectable,
   Logger,
+  type MiddlewareConsumer,
+  Module,
   type NestInterceptor,
   Param,
   type PipeTransform,
@@ -42,6 +45,7 @@ import {
 } from 'rxjs';
 import { describe, expect, vi } from 'vitest';
 import { call, get, post } from '../../support/http-calls.js';
+import { eventually } from '../../support/eventually.js';
 import { Gate } from '../../support/gate.js';
 import { untilQueued, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
@@ -61,6 +65,46 @@ const paramOf = (context: ExecutionContext) =>
   context.switchToHttp().getRequest<{ params: { id: string } }>().params.id;
 
 describe('a locked HTTP handler', () => {
+  it('waits, although its request arrives in the call chain of a holder', async () => {
+    let [inside, most] = [0, 0];
+    // As a connection that a pool opens for a query under the lock, and whose callback calls next() of later requests.
+    let connection: AsyncResource | undefined;
+    @Controller()
+    class Shop {
+      @Get('fixed')
+      @DistributedLock({ keyFromContext: () => 'goods' })
+      async fixed() {
+        await this.work();
+      }
+
+      @Get('argument/:id')
+      @DistributedLock((id) => id)
+      async argument(@Param('id') _id: string) {
+        await this.work();
+      }
+
+      private async work() {
+        connection ??= new AsyncResource('connection');
+        most = Math.max(most, ++inside);
+        await delay(10_000);
+        inside--;
+      }
+    }
+    const passes = (_: unknown, __: unknown, next: () => void) =>
+      connection ? connection.runInAsyncScope(next) : next();
+    @Module({ controllers: [Shop] })
+    class ShopModule {
+      configure(consumer: MiddlewareConsumer) {
+        consumer.apply(passes).forRoutes(Shop);
+      }
+    }
+    const app = await apps.start({ imports: [ShopModule] });
+    const first = get(app, '/fixed');
+    await eventually(() => expect(inside).toBe(1));
+    await Promise.all([first, get(app, '/fixed'), get(app, '/argument/goods')]);
+    expect(most).toBe(1);
+  });
+
   it('makes its key from piped arguments and its instance, or from the context before the pipes', async () => {
     @Controller()
     class Shop {

@@ -171,8 +171,7 @@ describe('locks', () => {
     const [holder] = (JSON.parse(out) as { holders: object[] }).holders;
     expect(holder).toMatchObject({
       path: `${path}/\u202e-lock-0000000000`,
-      details: { name },
-      problem: 'its data is left out, because it has more than 100 levels',
+      details: { name, data: 'left out: more than 100 levels' },
     });
     expect(await outputOf('revoke', path)).toBe(`asked ${path}/?-lock-0000000000\n`);
     expect((await outputOf('revoke', path, '--json')).trimEnd()).not.toMatch(HIDDEN);
