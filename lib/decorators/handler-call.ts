@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
-import { runDetached } from '../kernel/call-chain.js';
+import { runDetached } from '../recipes/index.js';
 import type { LockKeys } from '../services/keys.js';
 import { checkNotGenerator, guardedStream, subscribedIn, toObservable } from './guarded-stream.js';
 import type { CallGuard, MethodCall, Requirement } from './requirement.js';

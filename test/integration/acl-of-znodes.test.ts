@@ -91,12 +91,8 @@ const uses: Record<string, [use: Use, ...names: string[]]> = {
     '-lock-',
   ],
   DistributedAtomicLong: [
-    async (client, path) => {
-      const counter = new DistributedAtomicLong(client, `${path}/counter`);
-      await Promise.all([counter.increment(), counter.increment()]);
-      await Promise.all([counter.increment(), counter.increment()]);
-    },
-    ...['/counter', '-write'],
+    (client, path) => new DistributedAtomicLong(client, `${path}/counter`).increment(),
+    '/counter',
   ],
   DistributedBarrier: [
     (client, path) => new DistributedBarrier(client, `${path}/barrier`).setBarrier(),
