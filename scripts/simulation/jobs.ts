@@ -47,7 +47,8 @@ export function followSession(
   { history, incarnation, setting }: JobContext,
 ): void {
   const record = (session: string | undefined) =>
-    history.recordSession(incarnation, session, replyTime(setting));
+    // It waits until the timeout of the last session is over, a quarter of it after the loss by a clock of rate 1.
+    history.recordSession(incarnation, session, setting.sessionTimeout / 2 + replyTime(setting));
   record(client.sessionId);
   client.onState(({ state, sessionId }) => {
     if (state === 'CONNECTED' || state === 'RECONNECTED') record(sessionId);

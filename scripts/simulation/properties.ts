@@ -46,7 +46,7 @@ export function checkHistory(history: History, setting: Setting, faultWindows: F
     checkTries(key, contenders, history, setting, isFaultFree);
     checkFreeLocks(key, contenders, history, setting, isFaultFree);
   }
-  checkSuccession(history, faultWindows);
+  checkSuccession(history, setting, faultWindows);
   checkDeletions(history, setting, faultWindows);
   if (resumesSessions(setting)) checkReplacedSessions(history, faultWindows);
   checkRevocations(history, setting, faultWindows);
@@ -341,7 +341,7 @@ class Blockers {
 /**
  * Checks that the next leader of a selector started after the last one had stopped, and that `holdAtLeast` was kept.
  */
-function checkSuccession(history: History, faultWindows: FaultWindows): void {
+function checkSuccession(history: History, setting: Setting, faultWindows: FaultWindows): void {
   const last = new Map<string, LeaseRecord>();
   const sorted = history.leases
     .filter((record) => record.ended > record.granted)
@@ -350,9 +350,11 @@ function checkSuccession(history: History, faultWindows: FaultWindows): void {
     const before = last.get(record.key);
     last.set(record.key, record);
     if (!before || before.incarnation === record.incarnation) continue;
+    // A connection may break shortly after a fault of its server.
+    const from = before.granted - replyTime(setting);
     const isUndisturbed =
       before.incarnation.ended > record.granted &&
-      !faultWindows.affects(before.incarnation.name, before.granted, record.granted) &&
+      !faultWindows.affects(before.incarnation.name, from, record.granted) &&
       !faultWindows.hasUnnoticedLoss(before.incarnation.name, before.granted) &&
       !faultWindows.hasUnnoticedLoss(record.incarnation.name, record.granted);
     if (!isUndisturbed) continue;
