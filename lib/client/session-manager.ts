@@ -243,9 +243,11 @@ export class SessionManager {
     this.connection.apply('closed', session?.id, reason);
     this.#stopping.abort(reason);
     this.#wake();
+    const since = instant();
     const outcome = await session?.shutDown(reason, ANSWER_LIMIT);
-    // If its server does not reply, another server may close the session.
-    if (outcome === 'disconnected' || (outcome === 'unanswered' && this.#hosts.size > 1)) {
+    // If its server does not reply, another server may close the session; if the connection broke, also the same one.
+    const mayTryAgain = this.#hosts.size > 1 || elapsed(since) < ANSWER_LIMIT;
+    if (outcome === 'disconnected' || (outcome === 'unanswered' && mayTryAgain)) {
       this.#addOrphan(session!.credentials());
     }
     await this.#establishing?.catch(() => {});

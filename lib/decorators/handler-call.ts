@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ExecutionContext } from '@nestjs/common';
 import { isObservable, type Observable } from 'rxjs';
 import { CoordinationError, WaitCancelledError } from '../client/errors.js';
-import { runDetached } from '../recipes/index.js';
+import { runForRequest } from '../kernel/call-chain.js';
 import type { LockKeys } from '../services/keys.js';
 import { checkNotGenerator, guardedStream, subscribedIn, toObservable } from './guarded-stream.js';
 import type { CallGuard, MethodCall, Requirement } from './requirement.js';
@@ -18,8 +18,7 @@ interface Slot {
 }
 
 /**
- * One call of a handler, and the guards that it holds from its interceptor to the end of its answer. It is a call chain of
- * its own: the callback of a socket or a pool that a holder has opened may bring the request in that holder's chain.
+ * One call of a handler, and the guards that it holds from its interceptor to the end of its answer.
  *
  * Interceptors run before pipes and do not know the final arguments. A requirement whose key is made from
  * the arguments is acquired later: the method's wrapper receives the final arguments and finds this object
@@ -83,13 +82,13 @@ export class HandlerCall {
       }
       return undefined;
     };
-    return runDetached(() => this.whileActive(acquireAll));
+    return this.asRequest(() => this.whileActive(acquireAll));
   }
 
   /** Runs `fn` as part of this call and as the holder of its guards. */
   readonly runWithin = <T>(fn: () => T): T => {
     const inside = this.guards.reduceRight<() => T>((inner, guard) => () => guard.run(inner), fn);
-    return runDetached(() => HandlerCall.current.run(this, inside));
+    return this.asRequest(() => HandlerCall.current.run(this, inside));
   };
 
   /** Runs `method`, the handler with the decorators inside `requirement`. */
@@ -168,6 +167,11 @@ export class HandlerCall {
     }
   }
 
+  private asRequest<T>(fn: () => T): T {
+    const request = requestOf(this.context);
+    return request ? runForRequest(request, fn) : fn();
+  }
+
   private slotOf(requirement: Requirement): Slot | undefined {
     return this.slots.find((slot) => slot.requirement === requirement);
   }
@@ -237,5 +241,19 @@ export class HandlerCall {
 
   private async releaseGuards(abandoned: boolean): Promise<void> {
     await Promise.all(this.guards.splice(0).map((guard) => guard.release(abandoned)));
+  }
+}
+
+/** Returns an object that all handlers of one request have in common; undefined for a message, which may come from this process. */
+function requestOf(context: ExecutionContext): object | undefined {
+  switch (context.getType<string>()) {
+    case 'http':
+      return context.switchToHttp().getRequest<object>();
+    case 'ws':
+      return context.getArgs();
+    case 'graphql':
+      return context.getArgByIndex<object | undefined>(2);
+    default:
+      return undefined;
   }
 }

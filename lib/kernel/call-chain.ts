@@ -17,6 +17,8 @@ export interface CallChain {
   /** One lease, or those of a multi-lock. */
   readonly held: readonly GrantLease[];
   readonly term?: Term;
+  /** The request whose handler runs in it. */
+  readonly request?: object;
   readonly outer: CallChain | undefined;
 }
 
@@ -24,12 +26,35 @@ const chains = new AsyncLocalStorage<CallChain | undefined>();
 
 /** Runs `fn` as the holder of `lease`. */
 export function runHolding<T>(lease: Lease, held: readonly GrantLease[], fn: () => T): T {
-  return chains.run({ lease, held, outer: chains.getStore() }, fn);
+  return chains.run({ lease, held, outer: current() }, fn);
 }
 
 /** Runs `fn` as the leader of `term`. */
 export function runLeading<T>(term: Term, fn: () => T): T {
-  return chains.run({ term, held: [], outer: chains.getStore() }, fn);
+  const outer = current();
+  return chains.run(outer?.term === term ? outer : { term, held: [], outer }, fn);
+}
+
+/**
+ * Runs `fn` for a request, in the call chain of the caller. If that is the chain of another request, it is left out: the
+ * callback of a socket or a pool that a holder has opened has brought this one there.
+ */
+export function runForRequest<T>(request: object, fn: () => T): T {
+  const outer = current();
+  let chain = outer;
+  while (chain && !chain.request) chain = chain.outer;
+  const isForeign = chain && chain.request !== request;
+  return chains.run({ request, held: [], outer: isForeign ? undefined : outer }, fn);
+}
+
+/**
+ * Returns the call chain of the caller without the innermost leases that are released: work that starts its next run before
+ * its own lease is released would make the chain longer with each run.
+ */
+function current(): CallChain | undefined {
+  let chain = chains.getStore();
+  while (chain?.lease && chain.held.every(({ released }) => released)) chain = chain.outer;
+  return chain;
 }
 
 /** Returns the grant on `path` of which the calling chain has an unreleased lease. The grant may be lost. */

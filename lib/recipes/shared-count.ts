@@ -67,7 +67,7 @@ export class SharedCount {
   private decode({ data, stat }: { data: Buffer; stat: Stat }): { value: number; version: number } {
     if (data.length !== BYTES) {
       throw new RecipeConflictError(
-        `the data of znode ${this.path} is not a SharedCount (${BYTES} bytes): ${data.length} bytes, ${data.toString('hex', 0, 32)}; use another path`,
+        `the data of znode ${this.path} is not a SharedCount (${BYTES} bytes): ${data.length} bytes; use another path`,
       );
     }
     return { value: data.readInt32BE(), version: stat.version };

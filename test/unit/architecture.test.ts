@@ -19,7 +19,7 @@ const MAY_IMPORT = {
   recipes: ['kernel', 'diagnostics', 'vocabulary', 'client'],
   services: ['recipes', 'kernel', 'diagnostics', 'vocabulary', 'client'],
   tokens: ['services', 'client'],
-  decorators: ['tokens', 'services', 'recipes', 'vocabulary', 'client'],
+  decorators: ['tokens', 'services', 'recipes', 'kernel', 'vocabulary', 'client'],
   embedded: ['protocol'],
   'coordination recipes': ['recipes', 'kernel', 'diagnostics', 'vocabulary', 'client'],
   coordination: [

@@ -105,6 +105,32 @@ describe('a locked HTTP handler', () => {
     expect(most).toBe(1);
   });
 
+  it('enters the lock that an interceptor of the controller holds around it', async () => {
+    let locks: LockService | undefined;
+    @Controller()
+    @UseInterceptors({
+      intercept: (_: unknown, next: CallHandler) =>
+        from(locks!.withLock('goods', () => firstValueFrom(next.handle()))),
+    })
+    class Shop {
+      @Get('same')
+      @DistributedLock('goods')
+      async same() {
+        return 'entered';
+      }
+
+      @Get('other')
+      @DistributedLock('other')
+      async other() {
+        return String(currentLease('goods')?.held);
+      }
+    }
+    const app = await apps.start({ controllers: [Shop] });
+    locks = app.get(LockService);
+    expect(await get(app, '/same')).toMatchObject({ status: 200, text: 'entered' });
+    expect(await get(app, '/other')).toMatchObject({ status: 200, text: 'true' });
+  });
+
   it('makes its key from piped arguments and its instance, or from the context before the pipes', async () => {
     @Controller()
     class Shop {

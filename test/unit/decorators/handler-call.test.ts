@@ -1,4 +1,4 @@
-import type { ExecutionContext } from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import {
   BadKeyError,
   DistributedLock,
@@ -67,7 +67,8 @@ beforeEach(() => {
 
 function callOf(method: keyof Omit<Handlers, 'body'>): HandlerCall {
   const specs = requirementsOf(Handlers.prototype[method]);
-  return new HandlerCall(specs, {} as ExecutionContext, () => locks as unknown as LockService);
+  const context = new ExecutionContextHost([{}]);
+  return new HandlerCall(specs, context, () => locks as unknown as LockService);
 }
 
 describe('the call of a locked handler', () => {

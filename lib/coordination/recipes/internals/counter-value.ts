@@ -70,7 +70,7 @@ export function decode(data: Buffer, path: string): bigint {
   if (data.length === 0) return 0n;
   if (data.length === 8) return data.readBigInt64BE();
   throw new RecipeConflictError(
-    `the data of znode ${path} is not a counter (8 bytes): ${data.length} bytes, ${data.toString('hex', 0, 32)}; use another path, or replace the data with forceSet()`,
+    `the data of znode ${path} is not a counter (8 bytes): ${data.length} bytes; use another path, or replace the data with forceSet()`,
     { key: path },
   );
 }

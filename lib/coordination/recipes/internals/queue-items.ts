@@ -72,7 +72,7 @@ export function decodeItems(data: Buffer, path: string): StoredItems {
     }
   } catch (cause) {
     throw new RecipeConflictError(
-      `the data of znode ${path} is not an item of a queue: ${data.length} bytes, ${data.toString('hex', 0, 32)}; delete the znode, or use another path`,
+      `the data of znode ${path} is not an item of a queue: ${data.length} bytes; delete the znode, or use another path`,
       { key: path, cause },
     );
   }
