@@ -295,9 +295,9 @@ export class History {
   recordWork(record: LeaseRecord): boolean {
     const { lease, key, incarnation } = record;
     // Read first: both read the clock, and the one that notices a loss aborts the signal.
-    const isOver = record.outcome !== 'held' || lease.signal.aborted;
+    const { signal } = lease;
     if (!lease.held) {
-      if (!isOver) {
+      if (record.outcome === 'held' && !signal.aborted) {
         const why = `${incarnation.name} no longer holds ${key}, but the signal of the lease did not abort`;
         this.recordViolation('a lost lease aborts its signal', why);
       }

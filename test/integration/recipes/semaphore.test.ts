@@ -225,6 +225,11 @@ describe('the number of permits', () => {
     await lease.release();
     // The number is no longer used, so it may change now.
     await (await new Semaphore(client, path, { permits: 4 }).acquire({ wait: 0 })).release();
+    const leases = await new Semaphore(client, path, { permits: 2 }).acquireEach({ count: 2 });
+    const late = new Semaphore(client, path, { permits: 2 }).acquireEach({ count: 2, wait: 30 });
+    await expect(late).rejects.toThrow(LockTimeoutError);
+    await Promise.all(leases.map((each) => each.release()));
+    await (await new Semaphore(client, path, { permits: 3 }).acquire({ wait: 0 })).release();
   });
 
   it('is rejected when another process uses another number, and is not read from nodes of other clients', async () => {
