@@ -244,7 +244,7 @@ export class HandlerCall {
   }
 }
 
-/** Returns an object that all handlers of one request have in common; undefined for a message, which may come from this process. */
+/** Returns what all handlers of one request have in common; undefined for RPC, whose caller may be in this process. */
 function requestOf(context: ExecutionContext): object | undefined {
   switch (context.getType<string>()) {
     case 'http':

@@ -36,8 +36,8 @@ export function runLeading<T>(term: Term, fn: () => T): T {
 }
 
 /**
- * Runs `fn` for a request, in the call chain of the caller. If that is the chain of another request, it is left out: the
- * callback of a socket or a pool that a holder has opened has brought this one there.
+ * Runs `fn` for a request, in the call chain of the caller, but outside of the chain of another request: the callback of a
+ * socket or a pool that a holder has opened may call the handler of a later request.
  */
 export function runForRequest<T>(request: object, fn: () => T): T {
   const outer = current();
