@@ -1,3 +1,5 @@
+// Fake timers of test runners replace the global `performance`.
+import { performance } from 'node:perf_hooks';
 import { setMaxListeners } from 'node:events';
 import { type ConnectFailure, Connector } from './connector.js';
 import {
