@@ -19,6 +19,7 @@ import { PERMITS } from '../simulation/setting.js';
 type AcquireOptions = import('nestjs-zookeeper/recipes').AcquireOptions;
 type Lease = import('nestjs-zookeeper/recipes').Lease;
 type Lock = import('nestjs-zookeeper/recipes').Lock;
+type SharedCount = import('nestjs-zookeeper/recipes').SharedCount;
 type Semaphore = import('nestjs-zookeeper/recipes').Semaphore;
 type Term = import('nestjs-zookeeper/recipes').Term;
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
@@ -89,8 +90,8 @@ class Caller {
     return new this.recipes.ReadWriteLock(this.client, `${ROOT}/pages`, { key: 'pages' });
   }
 
-  seats(): Semaphore {
-    const options = { permits: PERMITS, key: 'seats' };
+  seats(permits: number | SharedCount = PERMITS): Semaphore {
+    const options = { permits, key: 'seats' };
     return new this.recipes.Semaphore(this.client, `${ROOT}/seats`, options);
   }
 
@@ -119,6 +120,15 @@ class Caller {
         this.work(record),
       ),
     );
+  }
+
+  /** Acquires a lock, sleeps and releases it, until that succeeds. */
+  sleepHolding(lock: Lock, ms: number): Promise<void> {
+    return this.untilDone(async () => {
+      const record = await this.acquire(lock, 'exclusive');
+      await sleep(ms);
+      await this.recorder.release(record);
+    });
   }
 
   /** Runs an operation that may fail. */
@@ -486,11 +496,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     run: locks({
       a: async (caller) => {
         const lock = caller.mutex('till');
-        const hold = caller.untilDone(async () => {
-          const record = await caller.acquire(lock, 'exclusive');
-          await sleep(LONG_SLEEP);
-          await caller.recorder.release(record);
-        });
+        const hold = caller.sleepHolding(lock, LONG_SLEEP);
         await Promise.all([hold, sleep(WORK).then(() => caller.once(lock, 'exclusive'))]);
       },
       b: async (caller) => {
@@ -617,6 +623,24 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
     }),
   },
+  'late reader': {
+    covers: 'a reader that comes while another reader of its process holds and a writer waits',
+    run: locks({
+      a: async (caller) => {
+        const { read } = caller.pages();
+        const hold = caller.untilDone(async () => {
+          const record = await caller.acquire(read, 'read');
+          await caller.work(record, [], SHORT_WAIT);
+          await caller.recorder.release(record);
+        });
+        await Promise.all([hold, sleep(SHORT_WAIT / 2).then(() => caller.once(read, 'read'))]);
+      },
+      b: async (caller) => {
+        await sleep(2 * WORK);
+        await caller.once(caller.pages().write, 'write');
+      },
+    }),
+  },
   downgrade: {
     covers: 'a write lease that becomes a read lease while a reader and a writer wait',
     run: locks({
@@ -683,6 +707,55 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
     }),
   },
+  'raised permits': {
+    covers: 'a caller that waits while all permits are taken, whose number the holder raises',
+    run: () => {
+      let raised = Infinity;
+      let served = false;
+      const sizeOf = ({ client, recipes }: Caller) =>
+        new recipes.SharedCount(client, `${ROOT}/seats-size`);
+      return locks({
+        a: async (caller) => {
+          const size = sizeOf(caller);
+          const { world } = caller.context;
+          await caller.untilDone(() => size.set(PERMITS - 1));
+          await caller.untilDone(async () => {
+            const seats = caller.seats(size);
+            const record = await caller.acquire(seats, 'permit', { count: PERMITS - 1 });
+            await sleep(8 * WORK);
+            await caller.untilDone(() => size.set(PERMITS));
+            raised = world.now;
+            while (record.lease.held && !served && world.now < raised + 3 * LATE) {
+              await sleep(WORK);
+              // Later messages are those of a session without work.
+              if (world.now > raised + 4 * WORK) world.exploring = false;
+            }
+            await caller.recorder.release(record);
+          });
+        },
+        b: async (caller) => {
+          const { context, recipes, name } = caller;
+          await sleep(4 * WORK);
+          // If a fails before it has set the number, b fails.
+          await caller.attempt(async () => {
+            try {
+              const seats = caller.seats(sizeOf(caller));
+              const record = await caller.acquire(seats, 'permit', { wait: 2 * LATE });
+              served = true;
+              await caller.work(record);
+              await caller.recorder.release(record);
+            } catch (error) {
+              if (error instanceof recipes.LockTimeoutError && context.world.now > raised + LATE) {
+                const why = `${name} waited for a permit after their number had been raised`;
+                context.history.recordViolation('raised permits are granted to waiters', why);
+              }
+              throw error;
+            }
+          });
+        },
+      })();
+    },
+  },
   acquireEach: {
     covers: 'two of three permits with a lease for each, for which a caller waits for a short time',
     processes: ['a'],
@@ -720,6 +793,25 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       b: async (caller) => {
         await multiLock(caller, ['right', 'left']);
         await caller.once(caller.mutex('right'), 'exclusive');
+      },
+    }),
+  },
+  'multi-lock timeout': {
+    covers:
+      'a multi-lock that times out while it waits for its second lock, and the next caller for the first one',
+    run: locks({
+      a: async (caller) => {
+        const left = caller.mutex('left');
+        const lefts = async () => {
+          await caller.sleepHolding(left, 0.8 * SHORT_WAIT);
+          await sleep(SHORT_WAIT);
+          await caller.once(left, 'exclusive');
+        };
+        await Promise.all([lefts(), caller.sleepHolding(caller.mutex('right'), LONG_SLEEP)]);
+      },
+      b: async (caller) => {
+        await sleep(2 * WORK);
+        await caller.attempt(() => lockBoth(caller, ['left', 'right'], { wait: SHORT_WAIT }));
       },
     }),
   },
@@ -1247,12 +1339,15 @@ function multiLock(caller: Caller, keys: readonly string[]): Promise<void> {
   return caller.untilDone(() => lockBoth(caller, keys));
 }
 
-function lockBoth(caller: Caller, keys: readonly string[]): Promise<void> {
+function lockBoth(
+  caller: Caller,
+  keys: readonly string[],
+  options: AcquireOptions = { signal: caller.signal },
+): Promise<void> {
   const parts = keys.map((key) => caller.mutex(key));
   const multi = new caller.recipes.MultiLock(parts);
   const requested = parts.map((lock) => caller.requested(lock, 'exclusive'));
-  const { signal } = caller;
-  return caller.recorder.withMultiLock(multi, requested, { signal }, ([first, ...rest]) =>
+  return caller.recorder.withMultiLock(multi, requested, options, ([first, ...rest]) =>
     caller.work(first!, rest),
   );
 }
