@@ -8,7 +8,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
-import { type CoordinationError, quotedKey, WaitCancelledError } from '../client/errors.js';
+import { type CoordinationError, foreignText, quotedKey, WaitCancelledError } from '../client/errors.js';
 import { getErrorMappingToken, loggerOf } from '../services/tokens.js';
 import { onClientDisconnect } from './client-disconnect.js';
 import { subscribedIn, usingAsync } from './guarded-stream.js';
@@ -29,8 +29,9 @@ export class CoordinationInterceptor implements NestInterceptor {
   constructor(@Inject(ModuleRef) private readonly moduleRef: ModuleRef) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const requirements = requirementsOf(context.getHandler());
     const call = new HandlerCall(
-      requirementsOf(context.getHandler()),
+      requirements,
       context,
       ({ serviceToken }) => this.moduleRef.get<unknown>(serviceToken, { strict: false }),
     );
@@ -42,6 +43,7 @@ export class CoordinationInterceptor implements NestInterceptor {
         return answer ?? subscribedIn(call.runWithin, () => next.handle());
       },
       outlives: () => call.abandon(),
+      onDropped: (error) => logDropped(error, requirements[0]!),
       close: (unsubscribed) => {
         stopListening?.();
         return call.close(unsubscribed);
@@ -98,5 +100,13 @@ function logLostEvent(error: CoordinationError, requirement: Requirement, call: 
   const forKey = key === undefined ? '' : ` for the key ${quotedKey(String(key))}`;
   loggerOf(requirement.connection).error(
     `event handler ${requirement.label} failed with ${code}${forKey}, and the event may be lost: ${message}`,
+  );
+}
+
+function logDropped(error: unknown, { connection, label }: Requirement): void {
+  // The method has not run.
+  if (error instanceof WaitCancelledError) return;
+  loggerOf(connection).error(
+    `${label} failed after its caller had stopped waiting for the answer: ${foreignText(error)}`,
   );
 }

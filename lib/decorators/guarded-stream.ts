@@ -10,16 +10,18 @@ import { type CallGuard, MisuseError, type Requirement } from './requirement.js'
  * `close` waits for emitted promises: Nest awaits the one that it answers with, such as the commit of `map(async …)`.
  *
  * If the subscriber unsubscribes before the first value, `outlives` says whether the source continues until its first value
- * or its end: interceptors may still work on it, as `mergeMap(async …)` does. Its errors are dropped then, because nobody
- * is subscribed any more. Default: it does not.
+ * or its end: interceptors may still work on it, as `mergeMap(async …)` does. An error then goes to `onDropped`. Default: it
+ * does not.
  */
 export function usingAsync<T>({
   open,
   outlives = () => false,
+  onDropped,
   close,
 }: {
   open: () => Promise<Observable<T>>;
   outlives?: () => boolean;
+  onDropped?: (error: unknown) => void;
   close: (unsubscribed: boolean) => Promise<void>;
 }): Observable<T> {
   return new Observable<T>((subscriber) => {
@@ -51,7 +53,10 @@ export function usingAsync<T>({
           subscriber.next(isThenable(value) ? track(value) : value);
           if (abandoned) end();
         },
-        error: (error) => closeThen(() => subscriber.error(error)),
+        error: (error) => {
+          if (abandoned) onDropped?.(error);
+          closeThen(() => subscriber.error(error));
+        },
         complete: () => closeThen(() => subscriber.complete()),
       });
     return () => {

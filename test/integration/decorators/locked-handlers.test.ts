@@ -472,6 +472,36 @@ describe('a locked HTTP handler', () => {
     },
   );
 
+  it('logs the error of an answer that nobody waits for', async () => {
+    const logged = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+    @Controller()
+    @UseInterceptors({
+      intercept: (_: unknown, next: CallHandler) => race(next.handle(), from(delay(500)).pipe(map(() => 'late'))),
+    })
+    class Shop {
+      @Get()
+      @DistributedLock('goods')
+      async sell() {
+        await delay(1_000);
+        throw new Error('the stock\nis gone');
+      }
+
+      @Get('waiting')
+      @DistributedLock('goods')
+      async wait() {}
+    }
+    const app = await apps.start({ controllers: [Shop] });
+    const lease = await app.get(LockService).acquire('goods');
+    await get(app, '/waiting');
+    await lease.release();
+    expect((await get(app, '/')).text).toBe('late');
+    await expect
+      .poll(() => logged.mock.calls.map(([line]) => line as string))
+      .toEqual([
+        'Shop.sell failed after its caller had stopped waiting for the answer: Error: the stock is gone',
+      ]);
+  });
+
   it('does not abort the signal of a lease whose answer an interceptor has taken', async () => {
     let signal: AbortSignal | undefined;
     @Controller()
