@@ -294,11 +294,12 @@ export class History {
   /** Records a piece of work if the holder still holds its lease. Returns whether it does. */
   recordWork(record: LeaseRecord): boolean {
     const { lease, key, incarnation } = record;
-    // Read first: both read the clock, and the one that notices a loss aborts the signal.
-    const { signal } = lease;
-    if (!lease.held) {
-      if (record.outcome === 'held' && !signal.aborted) {
-        const why = `${incarnation.name} no longer holds ${key}, but the signal of the lease did not abort`;
+    const isReleased = record.outcome !== 'held';
+    // In turns, because each of them must notice a loss by itself, and then the other one shows it.
+    const asksSignal = !isReleased && record.workTimes.length % 2 === 1;
+    if (asksSignal ? lease.signal.aborted : !lease.held) {
+      if (!isReleased && (lease.held || !lease.signal.aborted)) {
+        const why = `${incarnation.name} no longer holds ${key}, which only one of "held" and "signal" says`;
         this.recordViolation('a lost lease aborts its signal', why);
       }
       return false;
