@@ -8,7 +8,12 @@ import {
 } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { catchError, from, mergeMap, type Observable, throwError } from 'rxjs';
-import { type CoordinationError, foreignText, quotedKey, WaitCancelledError } from '../client/errors.js';
+import {
+  type CoordinationError,
+  foreignText,
+  quotedKey,
+  WaitCancelledError,
+} from '../client/errors.js';
 import { getErrorMappingToken, loggerOf } from '../services/tokens.js';
 import { onClientDisconnect } from './client-disconnect.js';
 import { subscribedIn, usingAsync } from './guarded-stream.js';
@@ -30,10 +35,8 @@ export class CoordinationInterceptor implements NestInterceptor {
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const requirements = requirementsOf(context.getHandler());
-    const call = new HandlerCall(
-      requirements,
-      context,
-      ({ serviceToken }) => this.moduleRef.get<unknown>(serviceToken, { strict: false }),
+    const call = new HandlerCall(requirements, context, ({ serviceToken }) =>
+      this.moduleRef.get<unknown>(serviceToken, { strict: false }),
     );
     let stopListening: (() => void) | undefined;
     return usingAsync({

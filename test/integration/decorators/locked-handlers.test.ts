@@ -476,7 +476,8 @@ describe('a locked HTTP handler', () => {
     const logged = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
     @Controller()
     @UseInterceptors({
-      intercept: (_: unknown, next: CallHandler) => race(next.handle(), from(delay(500)).pipe(map(() => 'late'))),
+      intercept: (_: unknown, next: CallHandler) =>
+        race(next.handle(), from(delay(500)).pipe(map(() => 'late'))),
     })
     class Shop {
       @Get()
