@@ -5,7 +5,7 @@ import { type LeaderService, TermGuard } from '../services/leader.service.js';
 import { type ElectionListener, listenersOf } from './election-listeners.js';
 import { LeadershipRequirement } from './leader-only.decorator.js';
 import { LeaseRequirement } from './lease-requirement.js';
-import { expectedRequirement, MisuseError, REQUIREMENTS, requirementsOf } from './requirement.js';
+import { expectedRequirements, MisuseError, REQUIREMENTS, requirementsOf } from './requirement.js';
 
 type Host = ReturnType<DiscoveryService['getProviders']>[number];
 
@@ -47,7 +47,7 @@ export class CoordinationExplorer {
       const warning = this.replacementWarning(discovered, isHandler);
       if (warning) warnings.add(warning);
       for (const requirement of requirementsOf(method)) {
-        if (isHandler) requirement.checkOnHandler();
+        if (isHandler) requirement.useOnHandler();
         if (requirement instanceof LeaseRequirement && this.concerns(requirement)) {
           requirement.checkDefaultWait(defaultWait);
         }
@@ -56,22 +56,26 @@ export class CoordinationExplorer {
     for (const warning of warnings) logger.warn(warning);
   }
 
-  /** Returns a warning about a method that was decorated, and whose function has lost the decorator's metadata. */
+  /** Checks a method whose function has not the metadata of its decorators. Returns a warning about it. */
   private replacementWarning(
     { prototype, name, method }: DiscoveredMethod,
     isHandler: boolean,
   ): string | undefined {
-    const expected = expectedRequirement(prototype, name);
-    if (!expected || !this.concerns(expected) || requirementsOf(method).includes(expected)) return;
+    const own = requirementsOf(method);
+    const [expected, ...inner] = expectedRequirements(prototype, name).filter(
+      (requirement) => this.concerns(requirement) && !own.includes(requirement),
+    );
+    if (!expected) return;
     const { decorator, label } = expected;
     let owner = prototype;
     while (!Object.hasOwn(owner, name)) owner = Object.getPrototypeOf(owner);
-    if (!Reflect.hasOwnMetadata(REQUIREMENTS, owner, name)) {
-      // It may call the decorated method.
-      if (/\bsuper\b/.test(String(method))) return;
+    const overrides = !Reflect.hasOwnMetadata(REQUIREMENTS, owner, name);
+    if (overrides && !/\bsuper\b/.test(String(method))) {
       return `${owner.constructor.name}.${name} overrides ${label} and runs without its ${decorator}: decorate it too, or call super.${name}()`;
     }
     if (!isHandler) return;
+    for (const requirement of [expected, ...inner]) requirement.useOnHandler();
+    if (overrides) return;
     return `a decorator above the ${decorator} on ${label} replaces the method and drops its metadata, so Nest answers the errors of ${decorator} with 500: write ${decorator} above that decorator`;
   }
 

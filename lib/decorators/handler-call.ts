@@ -51,7 +51,7 @@ export class HandlerCall {
       key: undefined,
       guard: undefined,
     }));
-    for (const requirement of requirements) requirement.checkOnHandler();
+    for (const requirement of requirements) requirement.useOnHandler();
   }
 
   /**

@@ -139,18 +139,14 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
     return this.election;
   }
 
-  override async acquire(
-    service: LeaderService,
-    _key: LockKeys,
-    { context }: MethodCall,
-  ): Promise<TermGuard | undefined> {
-    const { election, otherwise } = this;
+  override async acquire(service: LeaderService): Promise<TermGuard | undefined> {
+    const { election, otherwise, onHandler } = this;
     const guard = (service as Partial<LeaderService>).enter?.(election);
     const isReal = guard ? typeof guard.held === 'boolean' : service.isLeader?.(election) === false;
     if (!isReal) throw this.mocked();
     if (guard) return guard;
     // A skipped handler would answer success although nothing was done.
-    if (otherwise === 'throw' || (otherwise === undefined && context)) {
+    if (otherwise === 'throw' || (otherwise === undefined && onHandler)) {
       const message = `${this.label} runs only on the leader of election ${JSON.stringify(election)}, and this instance is not the leader`;
       throw new NotLeaderError(message, { key: election });
     }

@@ -46,6 +46,8 @@ export abstract class Requirement<Service = unknown> {
   abstract readonly keyFromArguments: boolean;
   /** The option by which calls are skipped, as it is written in the source; undefined if calls never are. */
   abstract readonly skipOption: string | undefined;
+  /** Whether the method is a handler. */
+  protected onHandler = false;
   private readonly onLost: NonNullable<MethodOptions['onLost']>;
 
   constructor(
@@ -92,8 +94,13 @@ export abstract class Requirement<Service = unknown> {
     return this.onLost === 'throw';
   }
 
-  /** @throws MisuseError if calls may be skipped, for a method that is a handler */
-  checkOnHandler(): void {
+  /**
+   * Called for a method that is a handler, or that a handler calls under its own name.
+   *
+   * @throws MisuseError if calls may be skipped
+   */
+  useOnHandler(): void {
+    this.onHandler = true;
     if (!this.skipOption) return;
     throw new MisuseError(
       `${this.decorator} on the handler ${this.label} has ${this.skipOption}, which would answer success although nothing was done. Use 'throw' or a function`,
@@ -135,12 +142,21 @@ export function expectRequirement(
   method: string | symbol,
   requirement: Requirement,
 ): void {
-  Reflect.defineMetadata(REQUIREMENTS, requirement, target, method);
+  const inner = Reflect.hasOwnMetadata(REQUIREMENTS, target, method)
+    ? expectedRequirements(target, method)
+    : [];
+  Reflect.defineMetadata(REQUIREMENTS, [requirement, ...inner], target, method);
 }
 
-/** Returns the requirement that a method of a class, or of a class that it extends, was decorated with. */
-export function expectedRequirement(target: object, method: string): Requirement | undefined {
-  return Reflect.getMetadata(REQUIREMENTS, target, method) as Requirement | undefined;
+/**
+ * Returns the requirements that a method of a class was decorated with, outermost first; those of the nearest class that it
+ * extends if it was not decorated.
+ */
+export function expectedRequirements(
+  target: object,
+  method: string | symbol,
+): readonly Requirement[] {
+  return (Reflect.getMetadata(REQUIREMENTS, target, method) as Requirement[] | undefined) ?? [];
 }
 
 export function copyMetadata(from: object, to: object): void {

@@ -107,10 +107,11 @@ export function reentrantGrant(
 }
 
 /**
- * Returns the innermost lease of the asynchronous call chain, or the innermost one of `key`: inside a decorated method,
- * the callback of `withLock`, and everything that they call. Undefined outside of these, and after the release. A lost
- * lease is still returned; its `held` and `signal` show the loss. For a multi-lock it is the {@link MultiLease} without
- * a `key`, and the single lease with one.
+ * Returns the innermost lease of the asynchronous call chain, or the innermost one of the lock `key`: inside a decorated
+ * method, the callback of `withLock`, and everything that they call. Undefined outside of these, and after the release. A
+ * lost lease is still returned; its `held` and `signal` show the loss. For a multi-lock it is the {@link MultiLease} without
+ * a `key`, and the single lease with one. A `key` finds no permit of a semaphore, whose token fences nothing. It may find a
+ * lock of another connection, which has another `path`.
  *
  * @publicApi
  */
@@ -118,7 +119,9 @@ export function currentLease(key?: string): Lease | undefined {
   for (let chain = chains.getStore(); chain; chain = chain.outer) {
     const unreleased = chain.held.filter((lease) => !lease.released);
     if (unreleased.length > 0 && key === undefined) return chain.lease;
-    const found = unreleased.find((lease) => lease.key === key);
+    const found = unreleased.find(
+      (lease) => lease.key === key && lease.grant.ownership.recipe !== 'semaphore',
+    );
     if (found) return found;
   }
   return undefined;
@@ -142,7 +145,8 @@ export function currentTerm(election?: string): Term | undefined {
 
 /**
  * Runs `fn` outside of every lease and term of the caller. Use it to start something that outlives the locked call, such
- * as a pool or a timer, which would otherwise count as the holder.
+ * as a pool or a timer, which would otherwise count as the holder. If nobody awaits what it starts, it must handle its errors:
+ * an unhandled rejection ends the process.
  *
  * @publicApi
  */

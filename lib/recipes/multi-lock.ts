@@ -177,7 +177,7 @@ function grantLeases(leases: readonly Lease[]): GrantLease[] {
 }
 
 class CombinedLease extends LeaseBase implements MultiLease {
-  private readonly loss: AbortSignal;
+  private loss: AbortSignal | undefined;
   private request: AbortSignal | undefined;
 
   constructor(
@@ -185,7 +185,6 @@ class CombinedLease extends LeaseBase implements MultiLease {
     private readonly inOrder: readonly Lease[],
   ) {
     super();
-    this.loss = AbortSignal.any(leases.map((lease) => lease.signal));
   }
 
   get key(): string {
@@ -207,6 +206,8 @@ class CombinedLease extends LeaseBase implements MultiLease {
   get signal(): AbortSignal {
     // Reads the clock, as the signal of a single lease does, so a loss aborts the signal here.
     void this.held;
+    // Made when it is asked for, because the signal of a long outer lease collects each signal that depends on it.
+    this.loss ??= AbortSignal.any(this.leases.map((lease) => lease.signal));
     return this.loss;
   }
 

@@ -1293,7 +1293,11 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
               await sleep(6 * WORK);
               incarnation.shutdownStarted = world.now;
               await close();
-            } else await attempt(() => jobs.order('1'));
+            } else {
+              await attempt(() => jobs.order('1'));
+              // It leads by now, and may have lost its leadership before the second call.
+              await twice(() => attempt(() => jobs.lead()));
+            }
             await calls;
             history.operations++;
           },

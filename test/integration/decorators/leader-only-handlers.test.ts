@@ -1,6 +1,7 @@
 import { Controller, Get, HttpException, Param, Post, Sse } from '@nestjs/common';
 import {
   currentTerm,
+  DistributedLock,
   LeaderOnly,
   LeaderService,
   NotLeaderError,
@@ -95,6 +96,62 @@ describe('a @LeaderOnly HTTP handler', () => {
     await one.get(LeaderService).resign('job');
     await untilLeading(other.get(LeaderService), 'job');
     expect((await post(other, '/run/7')).body).toEqual(['7', 'other']);
+  });
+
+  it('never answers success on the other instances, although Nest calls it by another function', async () => {
+    /** Replaces a method as decorators do that do not know of metadata. */
+    const Traced: MethodDecorator = (_target, _method, descriptor) => {
+      const method = descriptor.value as (...args: unknown[]) => unknown;
+      descriptor.value = function (this: unknown, ...args: unknown[]) {
+        return method.apply(this, args);
+      } as never;
+    };
+    const ran: string[] = [];
+    class Base {
+      @LeaderOnly('job')
+      async overridden(): Promise<void> {
+        ran.push('overridden');
+      }
+    }
+    @Controller()
+    class Wrapped extends Base {
+      constructor() {
+        super();
+        this.bound = this.bound.bind(this);
+      }
+
+      @Post('traced')
+      @Traced
+      @LeaderOnly('job')
+      async traced(): Promise<void> {
+        ran.push('traced');
+      }
+
+      @Post('between')
+      @DistributedLock('job')
+      @Traced
+      @LeaderOnly('job')
+      async between(): Promise<void> {
+        ran.push('between');
+      }
+
+      @Post('bound')
+      @LeaderOnly('job')
+      async bound(): Promise<void> {
+        ran.push('bound');
+      }
+
+      @Post('overridden')
+      override async overridden(): Promise<void> {
+        await super.overridden();
+      }
+    }
+    const { one, other } = await apps.leaderAndFollower({ controllers: [Wrapped] });
+    for (const path of ['traced', 'between', 'bound', 'overridden']) {
+      expect((await post(other, `/${path}`)).status).toBe(500);
+      expect((await post(one, `/${path}`)).status).toBe(201);
+    }
+    expect(ran).toEqual(['traced', 'between', 'bound', 'overridden']);
   });
 
   it('passes on the result and the errors of the method and of the `otherwise` function unchanged', async () => {

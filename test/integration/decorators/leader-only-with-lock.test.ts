@@ -86,7 +86,7 @@ describe('a method with @LeaderOnly and @DistributedLock', () => {
   it('checks the outer decorator first: a follower that may not run acquires no lock', async () => {
     const { one, other } = await apps.leaderAndFollower({ controllers: [Jobs] });
     await using _lease = await one.get(LockService).acquire('goods');
-    expect(await other.get(Jobs).leaderFirst()).toBeUndefined();
+    await expect(other.get(Jobs).leaderFirst()).rejects.toMatchObject({ code: 'NOT_LEADER' });
     await expect(other.get(Jobs).lockFirst()).rejects.toMatchObject({ code: 'BUSY' });
     await expect(one.get(Jobs).leaderFirst()).rejects.toMatchObject({ code: 'BUSY' });
     const statuses = paths.map(async (path) => (await get(other, path)).status);

@@ -10,6 +10,7 @@ import {
   ReadWriteLock,
   runDetached,
   SelfDeadlockError,
+  Semaphore,
 } from 'nestjs-zookeeper/recipes';
 import { useClients } from '../../support/clients.js';
 import { nodesUnder } from '../../support/recipe-nodes.js';
@@ -149,7 +150,7 @@ describe('an inner lease that was released while the outer lease is held', () =>
   });
 });
 
-it('currentLease() returns the innermost lease, or the innermost lease of a key', async () => {
+it('currentLease() returns the innermost lease, or the innermost lease of the lock with a key', async () => {
   const client = await connect();
   const outer = new Mutex(client, server.path('outer'), { key: 'outer' });
   const inner = new Mutex(client, server.path('inner'), { key: 'inner' });
@@ -161,4 +162,14 @@ it('currentLease() returns the innermost lease, or the innermost lease of a key'
       expect(currentLease('other')).toBeUndefined();
     }),
   );
+  const permits = new Semaphore(client, server.path('permits'), { permits: 1, key: 'outer' });
+  const lock = await outer.enter();
+  await lock.run(() =>
+    permits.withLock((permit) => {
+      expect(currentLease()).toBe(permit);
+      expect(currentLease('outer')).toBe(lock.lease);
+    }),
+  );
+  await lock.release();
+  await permits.withLock(() => expect(currentLease('outer')).toBeUndefined());
 });
