@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers';
 import type { Watch, ZkClient } from '../client/index.js';
-import { ProcessState } from '../client/process-state.js';
 import type { GrantKind, LockKind } from './types.js';
 import type { FifoSet } from '../client/fifo-set.js';
 import { type Grant, RESOLVED } from './grant.js';
@@ -8,6 +7,8 @@ import { NodeData } from './node-data.js';
 import { Ownership } from './ownership.js';
 import type { QueuePosition } from './queue.js';
 import { retryRead } from './session-retry.js';
+import { leavePlace } from './succession.js';
+import { untilYielded } from './time-slice.js';
 import type { Request, Waiter } from './waiter.js';
 
 /*
@@ -37,9 +38,6 @@ type HandoverState = 'held' | 'leaving' | 'deferred' | 'lingering' | 'closed';
 const MAX_GRANTS = 512;
 const MAX_TIME = 10;
 
-/** Milliseconds for which locks are handed over before the process yields to the event loop, for timers and replies. */
-const MAX_SLICE = 0.5;
-
 /** Milliseconds. Holds that are shorter do not rewrite the holder details in the znode. */
 const DESCRIBE_AFTER = 50;
 
@@ -52,6 +50,8 @@ export interface HandoverSpec {
   readonly queueParent: string;
   /** Whether callers hold the lock at the same time, as readers do. */
   readonly shared: boolean;
+  /** Whether each caller has a znode of its own, see succession.ts. */
+  readonly strict: boolean;
   /** Whether these children of it include a znode that the callers here must give way to. */
   hasContenders(children: readonly string[]): boolean;
 }
@@ -73,7 +73,7 @@ export class Handover {
   private contenders: 'unknown' | 'none' | 'present' | undefined;
   private contenderListing: Promise<void> | undefined;
   private contenderWatch: Watch | undefined;
-  private kind: GrantKind = 'cold';
+  private kind: GrantKind;
   /** The request of the last grant. */
   private last: Request;
   /** What was last written into the znode, or is being written. */
@@ -106,6 +106,7 @@ export class Handover {
     this.described = { data: position.written?.data ?? data, linger };
     this.lingerMarked = linger > 0;
     this.node = position.written;
+    this.kind = position.tokens ? 'handed-over' : 'cold';
   }
 
   /** Grants the lock to the first waiter, and to all waiters if the lock is shared. */
@@ -148,6 +149,8 @@ export class Handover {
     clearTimeout(this.lingerTimer);
     this.contenderWatch?.remove();
     this.enter('closed');
+    const { ended, releasedHold } = this.ownership;
+    if (this.spec.strict) leavePlace(this.position.nodes[0]!, ended!, releasedHold);
   }
 
   /** The only place that changes the state. */
@@ -342,23 +345,4 @@ export class Handover {
     this.lingerMarked = linger > 0 && this.described.linger > 0;
     return mzxid;
   }
-}
-
-/** The time until the handovers of all locks of this process must yield to the event loop. */
-const slice = new ProcessState(() => ({
-  end: undefined as number | undefined,
-  yielding: RESOLVED as Promise<unknown>,
-}));
-
-/** Returns undefined if time is left in this turn of the event loop; otherwise a promise that resolves in the next one. */
-function untilYielded(): Promise<void> | undefined {
-  const { current } = slice;
-  const now = performance.now();
-  if (current.end === undefined) {
-    current.end = now + MAX_SLICE;
-    current.yielding = new Promise<void>((resolve) => setImmediate(resolve)).then(
-      () => (current.end = undefined),
-    );
-  }
-  return now < current.end ? undefined : (current.yielding as Promise<void>);
 }

@@ -16,6 +16,7 @@ import {
   Tries,
   waitInQueue,
 } from './queue.js';
+import { leavePlace } from './succession.js';
 import type { LockKind, Subject } from './types.js';
 import {
   busy,
@@ -214,7 +215,7 @@ export class LocalQueue {
     if (used > 0 && tries.lastArrival > 0 && !spec.shared && !spec.servesPermits) {
       for (const waiter of tries.upTo(Infinity)) waiter.blocked();
     }
-    for (const node of nodes.slice(used)) void session.guaranteedDelete(node);
+    for (const node of nodes.slice(used)) leavePlace(node, session.guaranteedDelete(node));
     if (used === 0 || spec.servesPermits) this.serve();
   }
 
@@ -270,7 +271,7 @@ export function acquireQueued(
   const linger = strict ? 0 : (options.linger ?? 0);
   const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
   const data = linger > 0 ? withLingerMark(plain) : plain;
-  const newSpec = () => queuedSpec(lock, names, isContender);
+  const newSpec = () => queuedSpec(lock, names, strict, isContender);
   const queue = strict ? new LocalQueue(newSpec()) : findLocalQueue(lock, newSpec);
   return queue.acquire({ subject: lock, wait, signal, data, linger, count: 1 });
 }
@@ -278,6 +279,7 @@ export function acquireQueued(
 function queuedSpec(
   { client, path, recipe }: QueuedLock,
   names: QueueNames,
+  strict: boolean,
   isContender: ((node: QueueNode) => boolean) | undefined,
 ): LocalQueueSpec {
   const queue: QueueSpec = { ...names, parent: path };
@@ -285,14 +287,16 @@ function queuedSpec(
     client,
     path,
     recipe,
-    queue,
+    // The first attempt of a strict caller lists together with those of others.
+    queue: strict ? undefined : queue,
     queueParent: path,
     shared: isContender !== undefined,
+    strict,
     hasContenders: (children) => {
       const nodes = queueOf(queue, children);
       return isContender ? nodes.some(isContender) : nodes.length > 1;
     },
     acquire: (first, context) =>
-      waitInQueue({ ...context, client, spec: queue, data: first.request.data }),
+      waitInQueue({ ...context, client, spec: queue, strict, data: first.request.data }),
   };
 }

@@ -141,6 +141,8 @@ export interface NewNode {
   readonly signal?: AbortSignal;
   /** The first attempt, if it was made already. */
   readonly sent?: SentCreate | undefined;
+  /** Lists the parent behind the create. Default: at once. */
+  readonly list?: (session: Session, parent: string) => Promise<Listing>;
 }
 
 /**
@@ -157,6 +159,8 @@ export async function protectedCreate(
   return { name: names[0]!, listing };
 }
 
+const listChildren = (session: Session, parent: string) => session.children(parent);
+
 /** As {@link protectedCreate} for several znodes, all or none: after a failure, those that exist are deleted. */
 export async function protectedCreates(
   client: ZkClient,
@@ -164,14 +168,14 @@ export async function protectedCreates(
   node: NewNode,
   count: number,
 ): Promise<{ names: string[]; listing: Listing | undefined }> {
-  const { parent, sent, onNamed } = node;
+  const { parent, sent, onNamed, list = listChildren } = node;
   const ids = sent ? [sent.id] : Array.from({ length: count }, uniqueId);
   for (const id of ids) onNamed?.(id);
   let repeated = false;
   const onRepeat = () => (repeated = true);
   const creates = ids.map((id) => createUnique(client, session, node, id, onRepeat));
   // The caller lists again, and gets the error then.
-  const listing = sent ? sent.listing : session.children(parent).catch(() => undefined);
+  const listing = sent ? sent.listing : list(session, parent).catch(() => undefined);
   const results = await Promise.allSettled(creates);
   const names = results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
   const failed = results.find(({ status }) => status === 'rejected');

@@ -10,6 +10,7 @@ import { Grant, RESOLVED } from './grant.js';
 import { REVOKE_MESSAGE } from './node-data.js';
 import { NodeWatch } from './node-watch.js';
 import type { QueuePosition } from './queue.js';
+import type { ReleasedHold } from './succession.js';
 
 /*
  * The ownership of a lock by this process, for the lifetime of its znodes:
@@ -73,6 +74,7 @@ export class Ownership {
     private readonly successor?: Successor,
   ) {
     this.tokenZxid = position.zxid;
+    this.tokens = position.tokens ?? 0;
     for (const node of position.nodes) this.owned.byNode.set(nameOf(node), this);
     this.unsubscribe = position.session.onUntrusted((reason) => this.distrust(reason));
     this.owned.delayedWatches.add(this);
@@ -89,7 +91,7 @@ export class Ownership {
    * again with a new parent.
    */
   grant(kind: GrantKind = 'cold', shared = false, data?: Uint8Array): Grant {
-    const nth = shared ? 0 : this.tokens++;
+    const nth = shared ? this.tokens : this.tokens++;
     const token = BigInt(this.tokenZxid) * BigInt(GRANTS_PER_ZXID) + BigInt(nth);
     const grant = new Grant(this, token, kind, data);
     this.grants.add(grant);
@@ -156,6 +158,13 @@ export class Ownership {
     return this.tokens >= GRANTS_PER_ZXID;
   }
 
+  /** The hold that the next one of this session may continue; undefined if it must list the queue. */
+  get releasedHold(): ReleasedHold | undefined {
+    const { final, tokens, tokenZxid: zxid, position, recipe } = this;
+    if (final || recipe === 'read' || this.tokensUsedUp) return undefined;
+    return { session: position.session, zxid, tokens };
+  }
+
   /** Continues the tokens from a later change of the znode. */
   renewTokens(zxid: number): void {
     this.tokenZxid = zxid;
@@ -200,6 +209,7 @@ export class Ownership {
     const reason = new LeaseLostError(message, { cause });
     const lost = [...this.grants];
     this.grants.clear();
+    this.final = true;
     for (const grant of lost) grant.end('lost', reason);
     void this.end();
     for (const grant of lost) grant.notifyLoss();

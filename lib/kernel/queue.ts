@@ -12,6 +12,8 @@ import {
   uniqueId,
 } from './own-node.js';
 import { retryAcrossSessions, retryRead } from './session-retry.js';
+import { leavePlace, listTogether, Succession, takePlace } from './succession.js';
+import { untilYielded } from './time-slice.js';
 
 /*
  * The queue of ephemeral sequential znodes that all locks use (Curator's LockInternals):
@@ -97,6 +99,8 @@ interface QueueOptions {
   tries?: Tries;
   /** The first attempt to join the queue, if {@link joinQueue} made it. */
   firstAttempt?: FirstAttempt | undefined;
+  /** Whether the znode may succeed one of the same session without a listing, see succession.ts. */
+  strict?: boolean;
 }
 
 /** The create and the listing of an attempt that did not grant the lock. */
@@ -112,6 +116,8 @@ export interface QueuePosition {
   readonly nodes: readonly string[];
   /** A transaction after the end of each earlier holder. The fencing tokens start from it. */
   readonly zxid: number;
+  /** The number of tokens from it that earlier holders have used. Default 0. */
+  readonly tokens?: number;
   /** The children of the parent in that listing. */
   readonly children: readonly string[];
   /** The data of the znode, if it may have been written while it waited. */
@@ -192,7 +198,8 @@ type SessionWait = QueueOptions & { readonly session: Session; readonly tries: T
 
 /** Resolves to undefined if the znode was deleted: then the caller joins the queue again. */
 async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefined> {
-  const { client, session, spec, data, signal, tries, firstAttempt, onBlocked, onNamed } = wait;
+  const { client, session, spec, data, signal, tries, firstAttempt, strict } = wait;
+  const { onBlocked, onNamed } = wait;
   const { parent, marker: suffix } = spec;
   let lastTry = firstAttempt?.lastTry ?? tries.lastArrival;
   const list = () => {
@@ -201,10 +208,16 @@ async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefin
   };
   const mode = 'ephemeral-sequential';
   const node = { parent, suffix, data, mode, onNamed, signal, sent: firstAttempt?.sent } as const;
-  const created = await protectedCreate(client, session, node);
+  const created = await protectedCreate(
+    client,
+    session,
+    strict ? { ...node, list: listTogether } : node,
+  );
   const path = `${parent}/${created.name}`;
   const written = new NodeData(session, path, data);
   let rewritten: number | undefined;
+  let succession: Succession | undefined;
+  if (strict) takePlace(path, session);
   try {
     const own = freshNode(spec, created.name);
     for (let listing = created.listing ?? (await list()); ; listing = await list()) {
@@ -213,8 +226,13 @@ async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefin
       const blocker = blockerOf(spec, own, children);
       if (blocker) {
         onBlocked(written);
-        await untilChange(wait, blocker, lastTry);
-        continue;
+        if (strict) succession ??= new Succession(client, session, path);
+        await untilChange(wait, blocker, lastTry, succession);
+        if (succession) await untilYielded();
+        const hold = written.pending ? undefined : succession?.holdBy(blocker.path);
+        if (!hold) continue;
+        signal.throwIfAborted();
+        return { ...hold, nodes: [path], children, written };
       }
       const zxid = raisesPzxid(session) ? stat.pzxid : (rewritten ??= await rewrite(wait, written));
       // From here on only the holder writes the znode.
@@ -224,12 +242,15 @@ async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefin
     }
   } catch (error) {
     // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
-    await session.guaranteedDelete(path);
+    const deleted = session.guaranteedDelete(path);
+    leavePlace(path, deleted);
+    await deleted;
     // NO_NODE: our znode is gone, perhaps with its parent. BAD_VERSION: another process has written it twice.
     if (error instanceof NodeError && ['NO_NODE', 'BAD_VERSION'].includes(error.code)) return;
     throw error;
   } finally {
     written.waiting = false;
+    succession?.stop();
   }
 }
 
@@ -252,11 +273,18 @@ async function rewrite(wait: SessionWait, own: NodeData): Promise<number> {
 }
 
 /** Resolves when the znode ahead may be gone, or when a try arrives after the last listing. */
-async function untilChange(wait: SessionWait, blocker: Blocker, lastTry: number): Promise<void> {
+async function untilChange(
+  wait: SessionWait,
+  blocker: Blocker,
+  lastTry: number,
+  succession: Succession | undefined,
+): Promise<void> {
   const { client, session, signal, tries, whyBlocked } = wait;
   try {
     const early = tries.upTo(lastTry);
     if (early.length > 0) await refuse(early, wait, blocker);
+    const turn = succession?.untilTurn(blocker.path);
+    if (turn) return await firstOf([turn, tries.after(lastTry)], signal);
     // A read, because the watch of an exists request would remain on a znode that is gone (CURATOR-107).
     const read = () => session.get(blocker.path, { watch: true });
     const { watch, data, stat } = await retryRead(client, session, read, signal);

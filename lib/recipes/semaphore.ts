@@ -175,6 +175,7 @@ export class Semaphore extends Lock<PermitOptions> {
       recipe,
       queueParent: acquisition.locks,
       shared: false,
+      strict: false,
       servesPermits: true,
       hasContenders: (children) => acquisition.hasContenders(children, own),
       acquire: async (waiter, { signal }) => {

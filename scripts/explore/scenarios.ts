@@ -58,6 +58,8 @@ const PARTITIONS = 2;
 /** Milliseconds after which a candidate no longer waits for its terms, such as after its session has ended. */
 const MAX_TERM_WAIT = 5_000;
 
+const STRICT = { fairness: 'strict' } as const;
+
 /** On other servers than ZooKeeper, a fencing token takes a write, and a lost connection ends the session. */
 const BOTH_RULES: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper'];
 
@@ -123,9 +125,9 @@ class Caller {
   }
 
   /** Acquires a lock, sleeps and releases it, until that succeeds. */
-  sleepHolding(lock: Lock, ms: number): Promise<void> {
+  sleepHolding(lock: Lock, ms: number, options: AcquireOptions = {}): Promise<void> {
     return this.untilDone(async () => {
-      const record = await this.acquire(lock, 'exclusive');
+      const record = await this.acquire(lock, 'exclusive', options);
       await sleep(ms);
       await this.recorder.release(record);
     });
@@ -403,10 +405,53 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     run: locks({
       a: async (caller) => {
         const lock = caller.mutex('till');
-        const strict = { fairness: 'strict' } as const;
-        await Promise.all([1, 2].map(() => caller.once(lock, 'exclusive', strict)));
+        await Promise.all([1, 2, 3].map(() => caller.once(lock, 'exclusive', STRICT)));
       },
       b: (caller) => twice(() => caller.once(caller.mutex('till'), 'exclusive')),
+    }),
+  },
+  'strict waiters': {
+    covers:
+      'strict callers behind a holder of their process that only sleeps, one of which gives up, and another process',
+    run: locks({
+      a: async (caller) => {
+        const lock = caller.mutex('till');
+        await Promise.all([
+          caller.sleepHolding(lock, 2 * SHORT_WAIT, STRICT),
+          caller.attemptLock(lock, 'exclusive', { ...STRICT, wait: SHORT_WAIT }),
+          caller.once(lock, 'exclusive', STRICT),
+        ]);
+      },
+      b: async (caller) => {
+        await sleep(2 * WORK);
+        await caller.once(caller.mutex('till'), 'exclusive');
+      },
+    }),
+  },
+  'strict readers': {
+    covers:
+      'a strict downgrade, and strict readers and writers of its process behind it, beside another writer',
+    run: locks({
+      a: async (caller) => {
+        const { read, write } = caller.pages();
+        const reader = (ms: number) =>
+          caller.untilDone(async () => {
+            const record = await caller.acquire(read, 'read', STRICT);
+            await caller.work(record, [], ms);
+            await caller.recorder.release(record);
+          });
+        await Promise.all([
+          caller.untilDone(() => downgrade(caller, STRICT)),
+          caller.once(write, 'write', STRICT),
+          reader(2 * WORK),
+          reader(WORK),
+          caller.once(write, 'write', STRICT),
+        ]);
+      },
+      b: async (caller) => {
+        await sleep(WORK);
+        await caller.once(caller.pages().write, 'write');
+      },
     }),
   },
   linger: {
@@ -614,11 +659,10 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
         }),
       b: async (caller) => {
         const { read } = caller.pages();
-        const strict = { fairness: 'strict' } as const;
         await sleep(6 * WORK);
         await Promise.all([
-          caller.attemptLock(read, 'read', { ...strict, wait: SHORT_WAIT }),
-          sleep(WORK).then(() => caller.once(read, 'read', strict)),
+          caller.attemptLock(read, 'read', { ...STRICT, wait: SHORT_WAIT }),
+          sleep(WORK).then(() => caller.once(read, 'read', STRICT)),
         ]);
       },
     }),
@@ -777,7 +821,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
           world.exploring = false;
           await caller.recorder.release(record);
         });
-        const strict = { count: 2, fairness: 'strict' } as const;
+        const strict = { ...STRICT, count: 2 };
         await Promise.all([hold, sleep(8 * WORK).then(() => caller.once(seats, 'permit', strict))]);
       },
       b: async (caller) => {

@@ -102,8 +102,10 @@ export class ZnodeChecks {
         `${record.incarnation.name} handed ${record.key} over with ${mine.path} after its revocation`,
       );
     }
-    // A part of a multi-lock may have been acquired before the grant of the multi-lock.
-    if (since === undefined || record.request.partOfMultiLock) return;
+    const { options, partOfMultiLock } = record.request;
+    // A part of a multi-lock may have been acquired before the grant of the multi-lock. A strict caller has its own place, and
+    // the znode of the one that it succeeds may still exist.
+    if (since === undefined || partOfMultiLock || options.fairness === 'strict') return;
     const notice = notificationTime(this.setting);
     const budget = HANDOVER_BUDGET / record.incarnation.clockRate;
     const waiting = queue.find(
@@ -126,10 +128,13 @@ export class ZnodeChecks {
   #checkRead(record: LeaseRecord, queue: QueueNode[], own: QueueNode[]): void {
     const mine = own.filter(({ marker }) => marker === '__READ__');
     const writers = queue.filter(({ marker }) => marker === '__WRIT__');
+    const strict = record.request.options.fairness === 'strict';
     const free = mine.filter((node) =>
       writers.every(
         ({ sequence, session }) =>
-          sequence > node.sequence || (sequence === node.sequence && session === node.session),
+          sequence > node.sequence ||
+          // A strict reader may succeed a writer whose deletion is under way.
+          (session === node.session && (strict || sequence === node.sequence)),
       ),
     );
     if (free.length === 0) {
@@ -140,7 +145,7 @@ export class ZnodeChecks {
     // A reader is notified, and lists its queue. On other servers than ZooKeeper it also writes, for its fencing token.
     const notice = (server === 'zookeeper' ? 2 : 3) * notificationTime(this.setting);
     // A strict reader has its own znode, and joins no other one.
-    if (record.request.options.fairness === 'strict') return;
+    if (strict) return;
     // Readers that waited together are granted the lock together. Only a reader that comes after the first grant joins.
     const joined = free.map(({ path }) => this.#firstGrantOf(path, record));
     const waiting = writers.find(

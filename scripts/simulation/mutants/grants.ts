@@ -1,6 +1,8 @@
 import type { Mutant } from './mutant.js';
 
 /** Bugs of the grants of a lock: their start, their handover and their end. */
+const SUCCESSION = 'lib/kernel/succession.ts';
+
 export const GRANT_MUTANTS: readonly Mutant[] = [
   {
     name: 'hands-over-after-pause',
@@ -125,6 +127,79 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
         file: 'lib/kernel/grant.ts',
         search: 'setTimeout(expire, holdAtMost)',
         replace: 'setTimeout(expire, 2 ** 31 - 1)',
+      },
+    ],
+  },
+  {
+    name: 'strict-caller-succeeds-any-holder',
+    bug: 'A strict caller is granted the lock when any strict caller of its process has released, not only the one just ahead.',
+    edits: [
+      {
+        file: SUCCESSION,
+        search: 'const hold = state.current.places.get(ahead)?.hold;',
+        replace:
+          'const hold = [...state.current.places.values()].find((place) => place.hold)?.hold;',
+      },
+      {
+        file: SUCCESSION,
+        search: 'const place = state.current.places.get(ahead);',
+        replace: 'const place = [...state.current.places.values()][0];',
+      },
+    ],
+  },
+  {
+    name: 'strict-caller-without-own-znode',
+    bug: 'A strict caller succeeds the holder ahead although its own znode was deleted while it waited.',
+    edits: [
+      {
+        file: SUCCESSION,
+        search: `this.gone = true;
+      this.wake();`,
+        replace: '',
+      },
+    ],
+  },
+  {
+    name: 'strict-caller-succeeds-reader',
+    bug: 'A strict writer is granted the lock when the reader just ahead has released, although another reader holds it.',
+    edits: [
+      {
+        file: 'lib/kernel/ownership.ts',
+        search: "if (final || recipe === 'read' || this.tokensUsedUp) return undefined;",
+        replace: 'if (final || this.tokensUsedUp) return undefined;',
+      },
+    ],
+  },
+  {
+    name: 'strict-caller-succeeds-final-hold',
+    bug: 'A strict caller succeeds a holder whose znode was deleted, or whose transaction may still be applied.',
+    edits: [
+      {
+        file: 'lib/kernel/ownership.ts',
+        search: "if (final || recipe === 'read' || this.tokensUsedUp) return undefined;",
+        replace: "if (recipe === 'read' || this.tokensUsedUp) return undefined;",
+      },
+    ],
+  },
+  {
+    name: 'strict-caller-repeats-token',
+    bug: 'A strict caller has the token of the holder that it succeeds.',
+    edits: [
+      {
+        file: 'lib/kernel/ownership.ts',
+        search: 'this.tokens = position.tokens ?? 0;',
+        replace: 'this.tokens = Math.max(0, (position.tokens ?? 0) - 1);',
+      },
+    ],
+  },
+  {
+    name: 'strict-reader-token-below-writer',
+    bug: 'A strict reader has the first token of the zxid, and so a lower one than the writer that it succeeds.',
+    edits: [
+      {
+        file: 'lib/kernel/ownership.ts',
+        search: 'const nth = shared ? this.tokens : this.tokens++;',
+        replace: 'const nth = shared ? 0 : this.tokens++;',
       },
     ],
   },

@@ -1,0 +1,137 @@
+import type { Session, ZkClient } from '../client/index.js';
+import { ProcessState } from '../client/process-state.js';
+import { NodeWatch } from './node-watch.js';
+import type { Listing } from './own-node.js';
+
+/*
+ * Strict order within a process. With `fairness: 'strict'` each caller has a znode of its own, and its place among the
+ * callers of all processes. When the holder by the znode just ahead is a caller of the same session, and has released, its
+ * successor holds the lock at once, before the deletion of that znode is confirmed:
+ *
+ *   - Nobody else can be next. The znode ahead was at the head of the queue, and no znode is ever created between two
+ *     that exist, because sequence numbers rise.
+ *   - Both znodes end with one session, so the successor trusts the session as it does after a listing.
+ *   - The tokens of the holder are continued. A holder of another session lists the queue after the deletion of both
+ *     znodes, so its token is higher.
+ *
+ * It does not apply behind a reader, because other readers may hold the lock with it; after a revocation, a loss, a
+ * transaction that may still be applied, or a hold that a multi-lock or a read lock depends on; and for permits, whose
+ * znodes have no order. Then the successor lists the queue again, as across processes.
+ */
+
+/** A hold of this process that was released, and that the next one of its session may continue. */
+export interface ReleasedHold {
+  readonly session: Session;
+  /** From which its fencing tokens started, and how many of them were used. */
+  readonly zxid: number;
+  readonly tokens: number;
+}
+
+/** The znode of a strict caller that waits for the lock or holds it. */
+interface Place {
+  readonly session: Session;
+  /** Set when it was released. */
+  hold: ReleasedHold | undefined;
+  /** Called when the caller has left its place. */
+  readonly followers: Set<() => void>;
+}
+
+const state = new ProcessState(() => ({
+  /** By znode. A released one remains until its deletion is confirmed: listings that were sent before have it. */
+  places: new Map<string, Place>(),
+  /** The listings that are sent at the end of this turn. */
+  listings: new Map<Session, Map<string, Promise<Listing>>>(),
+}));
+
+/** Called when a strict caller has a znode in the queue. */
+export function takePlace(node: string, session: Session): void {
+  const { places } = state.current;
+  if (!places.has(node)) places.set(node, { session, hold: undefined, followers: new Set() });
+}
+
+/**
+ * Called when the deletion of the znode was sent.
+ *
+ * @param hold what the caller held, if its successor may continue it
+ */
+export function leavePlace(node: string, deleted: Promise<void>, hold?: ReleasedHold): void {
+  const { places } = state.current;
+  const place = places.get(node);
+  if (!place || place.hold) return;
+  place.hold = hold;
+  const forget = () => places.delete(node);
+  if (hold) deleted.then(forget, forget);
+  else forget();
+  for (const notify of place.followers) notify();
+}
+
+/**
+ * Lists a parent once for all strict callers that ask in one turn of the event loop. Their creates are sent together then,
+ * because no listing is between them.
+ */
+export function listTogether(session: Session, parent: string): Promise<Listing> {
+  const { listings } = state.current;
+  const ofSession = listings.get(session) ?? new Map<string, Promise<Listing>>();
+  listings.set(session, ofSession);
+  let listing = ofSession.get(parent);
+  if (!listing) {
+    listing = new Promise((resolve) => {
+      process.nextTick(() => {
+        ofSession.delete(parent);
+        if (ofSession.size === 0) listings.delete(session);
+        resolve(session.children(parent));
+      });
+    });
+    ofSession.set(parent, listing);
+  }
+  return listing;
+}
+
+/** The wait of a strict caller for its turn. */
+export class Succession {
+  private readonly ownWatch: NodeWatch;
+  private gone = false;
+  private wake: () => void = () => {};
+  private leave: () => void = () => {};
+
+  /** @param node the znode of the caller */
+  constructor(
+    client: ZkClient,
+    private readonly session: Session,
+    node: string,
+  ) {
+    const deleted = () => {
+      this.gone = true;
+      this.wake();
+    };
+    this.ownWatch = new NodeWatch(client, { session, nodes: [node] }, { deleted, read: () => {} });
+  }
+
+  /**
+   * Resolves when the caller by the znode `ahead` has left its place, or our own znode is gone. Undefined if the znode is not
+   * that of a strict caller of this session: then only a watch tells.
+   */
+  untilTurn(ahead: string): Promise<void> | undefined {
+    this.leave();
+    const place = state.current.places.get(ahead);
+    if (place?.session !== this.session) return undefined;
+    return new Promise((resolve) => {
+      this.wake = resolve;
+      if (this.gone || place.hold) return resolve();
+      place.followers.add(resolve);
+      this.leave = () => void place.followers.delete(resolve);
+    });
+  }
+
+  /** Returns the hold by the znode `ahead` if ours continues it: then the lock is ours without a listing. */
+  holdBy(ahead: string): ReleasedHold | undefined {
+    if (this.gone || !this.session.trusted) return undefined;
+    const hold = state.current.places.get(ahead)?.hold;
+    return hold?.session === this.session ? hold : undefined;
+  }
+
+  stop(): void {
+    this.leave();
+    this.ownWatch.stop();
+  }
+}
