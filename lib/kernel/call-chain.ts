@@ -107,24 +107,25 @@ export function reentrantGrant(
 }
 
 /**
- * Returns the innermost lease of the asynchronous call chain, or the innermost one of the lock `key`: inside a decorated
- * method, the callback of `withLock`, and everything that they call. Undefined outside of these, and after the release. A
- * lost lease is still returned; its `held` and `signal` show the loss. For a multi-lock it is the {@link MultiLease} without
- * a `key`, and the single lease with one. A `key` finds no permit of a semaphore, whose token fences nothing. It may find a
- * lock of another connection, which has another `path`.
+ * Returns the innermost lease of the asynchronous call chain, or the innermost one of `key`: inside a decorated method,
+ * the callback of `withLock`, and everything that they call. Undefined outside of these, and after the release. A lost
+ * lease is still returned; its `held` and `signal` show the loss. For a multi-lock it is the {@link MultiLease} without
+ * a `key`, and the single lease with one. If the chain holds a lock and a permit of a semaphore with the same `key`, it is the
+ * lock. A lock of another connection may have the same `key`, and has another `path`.
  *
  * @publicApi
  */
 export function currentLease(key?: string): Lease | undefined {
+  let permit: Lease | undefined;
   for (let chain = chains.getStore(); chain; chain = chain.outer) {
     const unreleased = chain.held.filter((lease) => !lease.released);
     if (unreleased.length > 0 && key === undefined) return chain.lease;
-    const found = unreleased.find(
-      (lease) => lease.key === key && lease.grant.ownership.recipe !== 'semaphore',
-    );
-    if (found) return found;
+    for (const lease of unreleased.filter((each) => each.key === key)) {
+      if (lease.grant.ownership.recipe !== 'semaphore') return lease;
+      permit ??= lease;
+    }
   }
-  return undefined;
+  return permit;
 }
 
 /**

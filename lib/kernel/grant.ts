@@ -7,7 +7,7 @@ import {
 import { IllegalStateError, LeaseLostError, type LockRevokedError } from './errors.js';
 import { type AcquireOptions, type Lease, LeaseBase } from './lease.js';
 import type { GrantKind, LockKind } from './types.js';
-import type { QueuePosition } from './queue.js';
+import type { QueuePosition } from './queue-position.js';
 import { isLostReply } from './session-retry.js';
 
 type HoldLimits = Pick<AcquireOptions, 'holdAtLeast' | 'holdAtMost'>;

@@ -5,7 +5,7 @@ import type { FifoSet } from '../client/fifo-set.js';
 import { type Grant, RESOLVED } from './grant.js';
 import { NodeData } from './node-data.js';
 import { Ownership } from './ownership.js';
-import type { QueuePosition } from './queue.js';
+import type { QueuePosition } from './queue-position.js';
 import { retryRead } from './session-retry.js';
 import { leavePlace } from './succession.js';
 import { untilYielded } from './time-slice.js';
@@ -211,7 +211,6 @@ export class Handover {
 
   /** No grant is left, and no caller waits. */
   private rest(): Promise<void> | void {
-    if (this.state === 'lingering' || this.state === 'leaving') return;
     if (!this.spec.shared) return this.last.linger > 0 ? this.linger() : this.ownership.end();
     this.enter('leaving');
     // Readers that came in one turn of the event loop leave in one turn, and often come again. 64 readers that do so are

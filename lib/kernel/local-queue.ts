@@ -8,14 +8,8 @@ import { Handover, type HandoverSpec } from './handover.js';
 import type { AcquireOptions } from './lease.js';
 import { DEFAULT_HOLDER_DATA, holderData, type NodeData, withLingerMark } from './node-data.js';
 import { type QueueNames, type QueueNode, queueOf, type QueueSpec } from './node-names.js';
-import {
-  type BlockingNode,
-  type FirstAttempt,
-  joinQueue,
-  type QueuePosition,
-  Tries,
-  waitInQueue,
-} from './queue.js';
+import { type BlockingNode, type FirstAttempt, joinQueue, Tries, waitInQueue } from './queue.js';
+import type { QueuePosition } from './queue-position.js';
 import { leavePlace } from './succession.js';
 import type { LockKind, Subject } from './types.js';
 import {

@@ -1,6 +1,6 @@
 import { foreignText, isCode } from '../client/errors.js';
 import { ConnectionError, type Watch, type ZkClient } from '../client/index.js';
-import type { QueuePosition } from './queue.js';
+import type { QueuePosition } from './queue-position.js';
 import { retryRead, stateChange } from './session-retry.js';
 
 interface NodeWatchEvents {

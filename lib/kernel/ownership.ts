@@ -9,7 +9,7 @@ import { DelayedWatches } from './delayed-watches.js';
 import { Grant, RESOLVED } from './grant.js';
 import { REVOKE_MESSAGE } from './node-data.js';
 import { NodeWatch } from './node-watch.js';
-import type { QueuePosition } from './queue.js';
+import type { QueuePosition } from './queue-position.js';
 import type { ReleasedHold } from './succession.js';
 
 /*

@@ -11,6 +11,7 @@ import {
   type SentCreate,
   uniqueId,
 } from './own-node.js';
+import type { QueuePosition } from './queue-position.js';
 import { retryAcrossSessions, retryRead } from './session-retry.js';
 import { leavePlace, listTogether, Succession, takePlace } from './succession.js';
 import { untilYielded } from './time-slice.js';
@@ -108,20 +109,6 @@ export interface FirstAttempt {
   readonly sent: SentCreate;
   /** The try that arrived last before it was made. */
   readonly lastTry: number;
-}
-
-/** The znodes that give the right to a lock. The session that created them owns them. */
-export interface QueuePosition {
-  readonly session: Session;
-  readonly nodes: readonly string[];
-  /** A transaction after the end of each earlier holder. The fencing tokens start from it. */
-  readonly zxid: number;
-  /** The number of tokens from it that earlier holders have used. Default 0. */
-  readonly tokens?: number;
-  /** The children of the parent in that listing. */
-  readonly children: readonly string[];
-  /** The data of the znode, if it may have been written while it waited. */
-  readonly written?: NodeData;
 }
 
 /**

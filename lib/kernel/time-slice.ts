@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers';
 import { ProcessState } from '../client/process-state.js';
-import { RESOLVED } from './grant.js';
 
 /** Milliseconds for which locks are handed over before the process yields to the event loop, for timers and replies. */
 const MAX_SLICE = 0.5;
@@ -8,7 +7,7 @@ const MAX_SLICE = 0.5;
 /** The time until the handovers of all locks of this process must yield to the event loop. */
 const slice = new ProcessState(() => ({
   end: undefined as number | undefined,
-  yielding: RESOLVED as Promise<unknown>,
+  yielding: Promise.resolve() as Promise<unknown>,
 }));
 
 /** Returns undefined if time is left in this turn of the event loop; otherwise a promise that resolves in the next one. */

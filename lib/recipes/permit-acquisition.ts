@@ -8,7 +8,8 @@ import { inOrder, LEASE, MUTEX_NAMES, type QueueNode, queueOf } from '../kernel/
 import { Ownership } from '../kernel/ownership.js';
 import type { PermitLimit } from './permit-limit.js';
 import { type Listing, type NewNode, protectedCreates } from '../kernel/own-node.js';
-import { type QueuePosition, waitInQueue } from '../kernel/queue.js';
+import { waitInQueue } from '../kernel/queue.js';
+import type { QueuePosition } from '../kernel/queue-position.js';
 import { retryAcrossSessions, retryRead } from '../kernel/session-retry.js';
 import type { Subject } from '../kernel/types.js';
 import type { Waiter } from '../kernel/waiter.js';

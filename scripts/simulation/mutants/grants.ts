@@ -57,7 +57,7 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/ownership.ts',
-        search: 'const nth = shared ? 0 : this.tokens++;',
+        search: 'const nth = shared ? this.tokens : this.tokens++;',
         replace: 'const nth = 0;',
       },
     ],

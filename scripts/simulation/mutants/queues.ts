@@ -58,8 +58,9 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/queue.ts',
-        search: 'await session.guaranteedDelete(path);',
-        replace: 'if (!signal.aborted) await session.guaranteedDelete(path);',
+        search: 'const deleted = session.guaranteedDelete(path);',
+        replace:
+          'const deleted = signal.aborted ? Promise.resolve() : session.guaranteedDelete(path);',
       },
     ],
   },
@@ -140,7 +141,8 @@ export const QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: 'lib/kernel/local-queue.ts',
-        search: 'for (const node of nodes.slice(used)) void session.guaranteedDelete(node);',
+        search:
+          'for (const node of nodes.slice(used)) leavePlace(node, session.guaranteedDelete(node));',
         replace: '',
       },
     ],

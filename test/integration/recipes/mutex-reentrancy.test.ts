@@ -150,7 +150,7 @@ describe('an inner lease that was released while the outer lease is held', () =>
   });
 });
 
-it('currentLease() returns the innermost lease, or the innermost lease of the lock with a key', async () => {
+it('currentLease() returns the innermost lease, or the innermost lease of a key, of a lock rather than of a permit', async () => {
   const client = await connect();
   const outer = new Mutex(client, server.path('outer'), { key: 'outer' });
   const inner = new Mutex(client, server.path('inner'), { key: 'inner' });
@@ -171,5 +171,5 @@ it('currentLease() returns the innermost lease, or the innermost lease of the lo
     }),
   );
   await lock.release();
-  await permits.withLock(() => expect(currentLease('outer')).toBeUndefined());
+  await permits.withLock((permit) => expect(currentLease('outer')).toBe(permit));
 });

@@ -36,6 +36,30 @@ describe('Mutex', () => {
     expect(order).toEqual([...Array(5).fill('busy'), 'other', 'later']);
   });
 
+  it('continues the tokens of a strict holder for the next strict caller of its process, without a listing', async () => {
+    const path = server.path('succession');
+    const [busy, other] = await Promise.all([connect(), connect()]);
+    const mutex = new Mutex(busy, path);
+    const first = await mutex.acquire({ fairness: 'strict' });
+    const second = mutex.acquire({ fairness: 'strict' });
+    const third = mutex.acquire({ fairness: 'strict' });
+    await untilNodes(busy, path, 3);
+    const ofOther = new Mutex(other, path).acquire();
+    await untilNodes(busy, path, 4);
+    const tokens = [first.fencingToken];
+    let holder = first;
+    for (const next of [second, third]) {
+      await holder.release();
+      holder = await next;
+      tokens.push(holder.fencingToken);
+    }
+    expect(tokens.map((token) => token - tokens[0]!)).toEqual([0n, 1n, 2n]);
+    await holder.release();
+    const last = await ofOther;
+    expect(last.fencingToken).toBeGreaterThan(holder.fencingToken);
+    await last.release();
+  });
+
   it.runIf(serverHas.containers)(
     'names its nodes as Curator does, with details of the holder, under a container',
     async () => {
