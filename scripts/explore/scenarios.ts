@@ -1037,6 +1037,8 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
             write(record.lease, `${caller.name} ${record.token} ${what}`, writes, caller.context);
           await put('first');
           await caller.work(record);
+          // The other process may have been granted the lock, because an operator has deleted the znode of this one.
+          await put('second');
           const last = put('last');
           await caller.recorder.release(record);
           await last;
