@@ -8,6 +8,16 @@ interface Equivalent extends Pick<Mutation, 'file' | 'code' | 'operator' | 'befo
 /** Survivors that were read by a person. The score leaves them out. */
 export const EQUIVALENT: readonly Equivalent[] = [
   {
+    file: 'lib/kernel/handover.ts',
+    code: `const open =
+      this.state === 'lingering' ||
+      (this.spec.shared && (this.state === 'held' || this.state === 'leaving'));`,
+    operator: 'dropped operand',
+    before: "this.spec.shared && (this.state === 'held' || this.state === 'leaving')",
+    after: '(this.spec.shared)',
+    why: 'In the other states there is an obstacle, or a waiter.',
+  },
+  {
     file: 'lib/kernel/queue.ts',
     code: 'if (early.length > 0) await refuse(early, wait, blocker);',
     operator: 'other comparison',
