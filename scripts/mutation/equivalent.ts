@@ -9,9 +9,7 @@ interface Equivalent extends Pick<Mutation, 'file' | 'code' | 'operator' | 'befo
 export const EQUIVALENT: readonly Equivalent[] = [
   {
     file: 'lib/kernel/handover.ts',
-    code: `const open =
-      this.state === 'lingering' ||
-      (this.spec.shared && (this.state === 'held' || this.state === 'leaving'));`,
+    code: "(this.spec.shared && (this.state === 'held' || this.state === 'leaving'));",
     operator: 'dropped operand',
     before: "this.spec.shared && (this.state === 'held' || this.state === 'leaving')",
     after: '(this.spec.shared)',
