@@ -4,7 +4,10 @@ import { setTimeout } from 'node:timers';
 import { detached } from '../client/listeners.js';
 import { FifoSet } from '../client/fifo-set.js';
 
-/** An Ownership. */
+/** Milliseconds. A shorter hold or wait ends before a watch on its znodes could report anything. */
+export const WATCH_AFTER = 50;
+
+/** An Ownership, or the wait of a strict caller. */
 interface DelayedWatch {
   /** When to watch, by `performance.now()`. */
   readonly watchAt: number;
@@ -12,20 +15,20 @@ interface DelayedWatch {
 }
 
 /**
- * Calls `watchNodes()` of each ownership at its `watchAt`. Add ownerships in ascending order of `watchAt`. With one timer
+ * Calls `watchNodes()` of each of them at its `watchAt`. Add them in ascending order of `watchAt`. With one timer
  * for all of them, a cycle of an uncontended lock uses 7 % less processor time than with a timer for each.
  */
 export class DelayedWatches {
   private readonly waiting = new FifoSet<DelayedWatch>();
   private timer: NodeJS.Timeout | undefined;
 
-  add(ownership: DelayedWatch): void {
-    this.waiting.add(ownership);
+  add(watch: DelayedWatch): void {
+    this.waiting.add(watch);
     if (!this.timer) this.startTimer();
   }
 
-  delete(ownership: DelayedWatch): void {
-    this.waiting.delete(ownership);
+  delete(watch: DelayedWatch): void {
+    this.waiting.delete(watch);
   }
 
   private startTimer(): void {

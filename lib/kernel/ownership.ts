@@ -5,7 +5,7 @@ import { runWrite } from '../client/zk-client.js';
 import { LeaseLostError, LockRevokedError } from './errors.js';
 import type { GrantKind, LockKind } from './types.js';
 import { FifoSet } from '../client/fifo-set.js';
-import { DelayedWatches } from './delayed-watches.js';
+import { DelayedWatches, WATCH_AFTER } from './delayed-watches.js';
 import { Grant, RESOLVED } from './grant.js';
 import { REVOKE_MESSAGE } from './node-data.js';
 import { NodeWatch } from './node-watch.js';
@@ -27,9 +27,6 @@ import type { ReleasedHold } from './succession.js';
 
 /** The number of grants of one znode before a change of the znode must provide the next zxid. */
 const GRANTS_PER_ZXID = 1024;
-
-/** Milliseconds. A shorter hold ends before a watch on its znodes could report anything. */
-const WATCH_AFTER = 50;
 
 /** What this process owns. */
 const owned = new ProcessState(() => ({

@@ -1,5 +1,7 @@
+import { performance } from 'node:perf_hooks';
 import type { Session, ZkClient } from '../client/index.js';
 import { ProcessState } from '../client/process-state.js';
+import { DelayedWatches, WATCH_AFTER } from './delayed-watches.js';
 import { NodeWatch } from './node-watch.js';
 import type { Listing } from './own-node.js';
 
@@ -41,6 +43,7 @@ const state = new ProcessState(() => ({
   places: new Map<string, Place>(),
   /** The listings that are sent at the end of this turn. */
   listings: new Map<Session, Map<string, Promise<Listing>>>(),
+  delayedWatches: new DelayedWatches(),
 }));
 
 /** Called when a strict caller has a znode in the queue. */
@@ -89,17 +92,23 @@ export function listTogether(session: Session, parent: string): Promise<Listing>
 
 /** The wait of a strict caller for its turn. */
 export class Succession {
-  private readonly ownWatch: NodeWatch;
+  readonly watchAt = performance.now() + WATCH_AFTER;
+  private ownWatch: NodeWatch | undefined;
   private gone = false;
   private wake: () => void = () => {};
   private leave: () => void = () => {};
 
   /** @param node the znode of the caller */
   constructor(
-    client: ZkClient,
+    private readonly client: ZkClient,
     private readonly session: Session,
-    node: string,
+    private readonly node: string,
   ) {
+    state.current.delayedWatches.add(this);
+  }
+
+  watchNodes(): void {
+    const { client, session, node } = this;
     const deleted = () => {
       this.gone = true;
       this.wake();
@@ -132,6 +141,7 @@ export class Succession {
 
   stop(): void {
     this.leave();
-    this.ownWatch.stop();
+    state.current.delayedWatches.delete(this);
+    this.ownWatch?.stop();
   }
 }
