@@ -5,7 +5,13 @@ import { type LeaderService, TermGuard } from '../services/leader.service.js';
 import { type ElectionListener, listenersOf } from './election-listeners.js';
 import { LeadershipRequirement } from './leader-only.decorator.js';
 import { LeaseRequirement } from './lease-requirement.js';
-import { expectedRequirements, MisuseError, REQUIREMENTS, requirementsOf } from './requirement.js';
+import {
+  expectedRequirements,
+  MisuseError,
+  type Requirement,
+  REQUIREMENTS,
+  requirementsOf,
+} from './requirement.js';
 
 type Host = ReturnType<DiscoveryService['getProviders']>[number];
 
@@ -37,7 +43,7 @@ export class CoordinationExplorer {
 
   /**
    * Checks what decorators cannot know when they are applied: whether the method is a handler, the connection's default
-   * `wait`, and whether the method was replaced. A replaced method is a warning.
+   * `wait`, and whether the method was replaced. Some replaced methods are a warning.
    */
   checkRequirements(defaultWait: number, logger: LoggerService): void {
     const warnings = new Set<string>();
@@ -46,7 +52,7 @@ export class CoordinationExplorer {
       const isHandler = HANDLER_METADATA.some((key) => Reflect.hasMetadata(key, method));
       const warning = this.replacementWarning(discovered, isHandler);
       if (warning) warnings.add(warning);
-      for (const requirement of requirementsOf(method)) {
+      for (const requirement of reachedRequirements(discovered)) {
         if (isHandler) requirement.useOnHandler();
         if (requirement instanceof LeaseRequirement && this.concerns(requirement)) {
           requirement.checkDefaultWait(defaultWait);
@@ -56,26 +62,17 @@ export class CoordinationExplorer {
     for (const warning of warnings) logger.warn(warning);
   }
 
-  /** Checks a method whose function has not the metadata of its decorators. Returns a warning about it. */
-  private replacementWarning(
-    { prototype, name, method }: DiscoveredMethod,
-    isHandler: boolean,
-  ): string | undefined {
-    const own = requirementsOf(method);
-    const [expected, ...inner] = expectedRequirements(prototype, name).filter(
-      (requirement) => this.concerns(requirement) && !own.includes(requirement),
-    );
+  /** Returns a warning about a method that was decorated, and whose function lacks the metadata of the decorator. */
+  private replacementWarning(discovered: DiscoveredMethod, isHandler: boolean): string | undefined {
+    const { lost, overriding, isReached } = replacementOf(discovered);
+    const expected = lost.find((requirement) => this.concerns(requirement));
     if (!expected) return;
     const { decorator, label } = expected;
-    let owner = prototype;
-    while (!Object.hasOwn(owner, name)) owner = Object.getPrototypeOf(owner);
-    const overrides = !Reflect.hasOwnMetadata(REQUIREMENTS, owner, name);
-    if (overrides && !/\bsuper\b/.test(String(method))) {
-      return `${owner.constructor.name}.${name} overrides ${label} and runs without its ${decorator}: decorate it too, or call super.${name}()`;
+    if (!isReached) {
+      const { name } = discovered;
+      return `${overriding}.${name} overrides ${label} and runs without its ${decorator}: decorate it too, or call super.${name}()`;
     }
-    if (!isHandler) return;
-    for (const requirement of [expected, ...inner]) requirement.useOnHandler();
-    if (overrides) return;
+    if (!isHandler || overriding) return;
     return `a decorator above the ${decorator} on ${label} replaces the method and drops its metadata, so Nest answers the errors of ${decorator} with 500: write ${decorator} above that decorator`;
   }
 
@@ -88,7 +85,7 @@ export class CoordinationExplorer {
     const elections = new Set<string>();
     const listening: Listening[] = [];
     for (const discovered of this.methods()) {
-      for (const requirement of requirementsOf(discovered.method)) {
+      for (const requirement of reachedRequirements(discovered)) {
         if (requirement instanceof LeadershipRequirement && this.concerns(requirement)) {
           elections.add(requirement.election);
         }
@@ -111,6 +108,35 @@ export class CoordinationExplorer {
   private methods(): Generator<DiscoveredMethod> {
     return discoverMethods(this.discovery, this.scanner);
   }
+}
+
+/** Returns the requirements that a call of the method meets, also those whose metadata another function lacks. */
+function reachedRequirements(discovered: DiscoveredMethod): readonly Requirement[] {
+  const { lost, isReached } = replacementOf(discovered);
+  const own = requirementsOf(discovered.method);
+  return isReached ? [...own, ...lost] : own;
+}
+
+interface Replacement {
+  /** The requirements of the decorated method that the function lacks, outermost first. */
+  readonly lost: readonly Requirement[];
+  /** The class that overrides the method; undefined if a decorator has replaced it. */
+  readonly overriding: string | undefined;
+  /** Whether the function calls the decorated method, as far as its text shows that. */
+  readonly isReached: boolean;
+}
+
+/** Returns how a method was replaced. Its function is often the decorated one, and then nothing is lost. */
+function replacementOf({ prototype, name, method }: DiscoveredMethod): Replacement {
+  const own = requirementsOf(method);
+  const lost = expectedRequirements(prototype, name).filter((each) => !own.includes(each));
+  let owner = prototype;
+  while (!Object.hasOwn(owner, name)) owner = Object.getPrototypeOf(owner);
+  if (Reflect.hasOwnMetadata(REQUIREMENTS, owner, name)) {
+    return { lost, overriding: undefined, isReached: true };
+  }
+  const isReached = /\bsuper\b/.test(String(method));
+  return { lost, overriding: owner.constructor.name, isReached };
 }
 
 /** Finds the methods of the controllers and providers of an application. */

@@ -9,9 +9,9 @@ import { type CallGuard, MisuseError, type Requirement } from './requirement.js'
  * pending, `close` runs too, with `unsubscribed`. It runs once more after the end, so it must be idempotent.
  * `close` waits for emitted promises: Nest awaits the one that it answers with, such as the commit of `map(async …)`.
  *
- * If the subscriber unsubscribes before the first value, `outlives` says whether the source continues until its first value
- * or its end: interceptors may still work on it, as `mergeMap(async …)` does. An error then goes to `onDropped`. Default: it
- * does not.
+ * If the subscriber unsubscribes before the first value, `outlives` decides whether the source continues until its first
+ * value or its end: interceptors may still work on it, as `mergeMap(async …)` does. Default: it stops. An error that no
+ * subscriber can receive goes to `onDropped`.
  */
 export function usingAsync<T>({
   open,
@@ -31,9 +31,12 @@ export function usingAsync<T>({
     /** Emits a promise for a thenable, because each `then` of a lazy one, such as a query builder, would run it. */
     const track = (thenable: PromiseLike<unknown>) => {
       const promise = Promise.resolve(thenable);
-      const forget = () => void emitted.delete(promise);
       emitted.add(promise);
-      promise.then(forget, forget);
+      const forget = () => void emitted.delete(promise);
+      promise.then(forget, (error) => {
+        forget();
+        if (abandoned) onDropped?.(error);
+      });
       return promise as T;
     };
     const closeAfterEmitted = async (unsubscribed: boolean) => {
@@ -53,10 +56,12 @@ export function usingAsync<T>({
           subscriber.next(isThenable(value) ? track(value) : value);
           if (abandoned) end();
         },
-        error: (error) => {
-          if (abandoned) onDropped?.(error);
-          closeThen(() => subscriber.error(error));
-        },
+        error: (error) =>
+          closeThen(() => {
+            // It may have unsubscribed while `close` ran.
+            if (subscriber.closed) onDropped?.(error);
+            else subscriber.error(error);
+          }),
         complete: () => closeThen(() => subscriber.complete()),
       });
     return () => {

@@ -36,6 +36,8 @@ export class HandlerCall {
   /** Number of running acquires and method runs. The guards are released after all of them have settled. */
   private active = 0;
   private closed = false;
+  /** Whether its subscriber has left. Work inside a stream may continue. */
+  private unsubscribed = false;
   private abandoned = false;
   /** Whether the method has returned an Observable. Such work ends when its subscriber unsubscribes. */
   private streams = false;
@@ -127,27 +129,24 @@ export class HandlerCall {
     return run;
   }
 
-  /** Cancels waits because the client disconnected. A running method continues. */
+  /** Cancels waits, because nobody waits for the answer any more. A running method continues. */
   cancelWaits(): void {
     this.disconnect.abort();
   }
 
-  /** Called when nobody waits for the answer any more. Returns whether it is made to its end nevertheless. */
+  /** Called when nobody waits for the answer any more. Returns whether the handler runs to its end nevertheless. */
   abandon(): boolean {
     this.abandoned = true;
     this.cancelWaits();
     return !this.streams;
   }
 
-  /**
-   * Releases the guards, once the method does not run any more. Idempotent.
-   *
-   * @param unsubscribed whether work inside a stream may continue
-   */
+  /** Releases the guards, once the method does not run any more. Idempotent. */
   async close(unsubscribed: boolean): Promise<void> {
     this.closed = true;
+    this.unsubscribed ||= unsubscribed;
     this.cancelWaits();
-    if (this.active === 0) await this.releaseGuards(unsubscribed && this.streams);
+    if (this.active === 0) await this.releaseGuards();
   }
 
   /** Returns the requirement that caused an error; undefined for errors of the method itself. */
@@ -206,7 +205,7 @@ export class HandlerCall {
   private fallback(requirement: Requirement, call: MethodCall): unknown {
     const answer = requirement.fallback(this.serviceOf(requirement), requirement.keyOf(call), call);
     if (!(answer instanceof Promise)) return answer;
-    // The fallback may have read who leads, and failed for want of a connection.
+    // The fallback may have asked for the leader, and failed because there was no connection.
     return answer.catch((error: unknown) => {
       // A wait inside the fallback was cancelled, not the wait of this call.
       if (error instanceof WaitCancelledError) throw error;
@@ -235,11 +234,12 @@ export class HandlerCall {
       return await activity();
     } finally {
       this.active--;
-      if (this.closed && this.active === 0) await this.releaseGuards(false);
+      if (this.closed && this.active === 0) await this.releaseGuards();
     }
   }
 
-  private async releaseGuards(abandoned: boolean): Promise<void> {
+  private async releaseGuards(): Promise<void> {
+    const abandoned = this.unsubscribed && this.streams;
     await Promise.all(this.guards.splice(0).map((guard) => guard.release(abandoned)));
   }
 }

@@ -76,7 +76,7 @@ export function grantInChain(
   return undefined;
 }
 
-/** Returns the call chain of the caller; undefined outside of all leases and terms. */
+/** Returns the call chain of the caller; undefined outside of all leases, terms and requests. */
 export function currentChain(): CallChain | undefined {
   return chains.getStore();
 }
@@ -101,7 +101,8 @@ export function reentrantGrant(
   recipe: LockKind,
 ): Grant | undefined {
   const grant = grantInChain(client, path, recipe);
-  // `held` reads the clock of the session. After a pause, no timer may have set `lost` yet.
+  // `held` reads the clock of the session. After a pause, or in a listener of the session, nothing may have set `lost` yet.
+  if (grant?.held === false) grant.ownership.noticeLoss();
   if (grant?.held === false && grant.lost) throw grant.lost;
   return grant;
 }

@@ -52,7 +52,7 @@ export interface HandoverSpec {
   readonly shared: boolean;
   /** Whether each caller has a znode of its own, see succession.ts. */
   readonly strict: boolean;
-  /** Whether these children of it include a znode that the callers here must give way to. */
+  /** Returns whether the callers here must give way to a znode among these children of it. */
   hasContenders(children: readonly string[]): boolean;
 }
 
@@ -203,7 +203,7 @@ export class Handover {
     this.last = request;
     clearTimeout(this.describeTimer);
     const grant = this.ownership.grant(kind, shared, request.data);
-    // From the second grant on it matters whether other processes wait. It is known when the budget is spent.
+    // The second grant is the first handover. Listed now, the queue is known when the budget is spent.
     if (++this.granted === 2) void this.findContenders();
     if (!shared && request.data !== this.described.data) this.describe(request);
     return grant;
@@ -309,7 +309,7 @@ export class Handover {
   /** Writes the details of the current holder into the znode: at once for the first holder, otherwise after a while. */
   private describe(request: Request): void {
     if (Buffer.compare(request.data, this.described.data) === 0) return;
-    // Another waiter, which has left, was the first when the znode was created.
+    // The znode has the details of a waiter that gave up before the grant.
     if (this.granted === 1) return void this.writeDescription(request);
     const write = () => void this.writeDescription(request);
     this.describeTimer = setTimeout(write, DESCRIBE_AFTER).unref();
@@ -330,8 +330,8 @@ export class Handover {
       this.renewal = undefined;
       this.ownership.renewTokens(mzxid);
     });
-    // A failure matters only to a grant that needs the new zxid.
-    renewal.catch(() => {});
+    // A failure matters only to a grant that needs the new zxid. The next grant tries again.
+    renewal.catch(() => (this.renewal = undefined));
     return renewal;
   }
 

@@ -148,8 +148,8 @@ export interface AcquireOptions {
   /**
    * The order of the callers of one process. `'handover'`, the default, hands the lock over from one caller to the next
    * without a request, behind one znode. While other processes wait, this lasts for at most 10 ms or 512 grants; then the
-   * process joins the end of the queue. `'strict'` creates a znode for each caller, as Curator does, so that all callers of
-   * all processes get the lock in the order of their arrival.
+   * process joins the end of the queue. `'strict'` creates a znode for each caller, as Curator does. If all callers
+   * use it, those of all processes get the lock in the order of their arrival.
    */
   fairness?: Fairness | undefined;
   /**

@@ -25,7 +25,7 @@ import type { ReleasedHold } from './succession.js';
  * When it is free again, its Successor decides what follows. Without one it ends.
  */
 
-/** The number of grants of one znode before a change of the znode must provide the next zxid. */
+/** The number of tokens of one zxid. */
 const GRANTS_PER_ZXID = 1024;
 
 /** What this process owns. */
@@ -84,8 +84,7 @@ export class Ownership {
   /**
    * Makes a grant. An exclusive one has a token above all earlier ones; shared ones have the token of the first.
    *
-   * The token starts from a transaction after the end of each earlier holder. A sequence number would not do: it starts
-   * again with a new parent.
+   * A sequence number would be no token: it starts again with a new parent.
    */
   grant(kind: GrantKind = 'cold', shared = false, data?: Uint8Array): Grant {
     const nth = shared ? this.tokens : this.tokens++;
@@ -95,7 +94,10 @@ export class Ownership {
     return grant;
   }
 
-  /** Takes a grant back. Resolves when other processes can be granted the lock, or the deletion is left to the background. */
+  /**
+   * Takes a grant back. Resolves when the znodes are deleted, or their deletion is left to the background; at once if the
+   * lock stays here.
+   */
   returned(grant: Grant): Promise<void> {
     this.grants.delete(grant);
     if (this.ended || this.grants.size > 0) return this.ended ?? RESOLVED;

@@ -90,7 +90,7 @@ interface QueueOptions {
   data: Uint8Array;
   /** Aborts when no caller waits for the lock any more. */
   signal: AbortSignal;
-  /** Called whenever another znode is ahead, with our own. */
+  /** Called with the data of our znode whenever a listing shows another one ahead of it. */
   onBlocked: (node: NodeData) => void;
   /** Returns a sentence about the znode just ahead, if there is more to say than that it blocks. Called after each read of it. */
   whyBlocked: (node: BlockingNode, session: Session) => string | undefined;
@@ -215,8 +215,9 @@ async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefin
         onBlocked(written);
         if (strict) succession ??= new Succession(client, session, path);
         await untilChange(wait, blocker, lastTry, succession);
-        if (succession) await untilYielded();
-        const hold = written.pending ? undefined : succession?.holdBy(blocker.path);
+        if (!succession?.holdBy(blocker.path)) continue;
+        await untilYielded();
+        const hold = written.pending ? undefined : succession.holdBy(blocker.path);
         if (!hold) continue;
         signal.throwIfAborted();
         return { ...hold, nodes: [path], children, written };
@@ -228,7 +229,7 @@ async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefin
       else if (session.trusted) return { session, nodes: [path], zxid, children, written };
     }
   } catch (error) {
-    // The next znode must not wait behind it, if a deposed leader sent an old listing and our znode exists.
+    // Also after NO_NODE: a server that lags may have sent a listing without our znode, and the next waiter would wait behind it.
     const deleted = session.guaranteedDelete(path);
     leavePlace(path, deleted);
     await deleted;

@@ -10,22 +10,23 @@ import type { Listing } from './own-node.js';
  * callers of all processes. When the holder by the znode just ahead is a caller of the same session, and has released, its
  * successor holds the lock at once, before the deletion of that znode is confirmed:
  *
- *   - Nobody else can be next. The znode ahead was at the head of the queue, and no znode is ever created between two
- *     that exist, because sequence numbers rise.
+ *   - Nobody else can be next. The znode ahead was at the head of the queue, and later znodes have higher sequence
+ *     numbers. Only the read znode that a writer creates beside its own has not; then this does not apply.
  *   - Both znodes end with one session, so the successor trusts the session as it does after a listing.
  *   - The tokens of the holder are continued. A holder of another session lists the queue after the deletion of both
  *     znodes, so its token is higher.
  *
- * It does not apply behind a reader, because other readers may hold the lock with it; after a revocation, a loss, a
- * transaction that may still be applied, or a hold that a multi-lock or a read lock depends on; and for permits, whose
- * znodes have no order. Then the successor lists the queue again, as across processes.
+ * It does not apply behind a reader, because other readers may hold the lock with it; after a revocation, the loss of the
+ * znode or of the session, or a transaction that may still be applied; if the hold had a read znode beside it, or was part of
+ * a multi-lock; and for permits, whose znodes have no order. Then the caller lists the queue, as across processes.
  */
 
 /** A hold of this process that was released, and that the next one of its session may continue. */
 export interface ReleasedHold {
   readonly session: Session;
-  /** From which its fencing tokens started, and how many of them were used. */
+  /** The zxid of its fencing tokens. */
   readonly zxid: number;
+  /** The number of tokens of that zxid that are used. */
   readonly tokens: number;
 }
 
@@ -41,7 +42,7 @@ interface Place {
 const state = new ProcessState(() => ({
   /** By znode. A released one remains until its deletion is confirmed: listings that were sent before have it. */
   places: new Map<string, Place>(),
-  /** The listings that are sent at the end of this turn. */
+  /** The listings that are sent at the next tick. */
   listings: new Map<Session, Map<string, Promise<Listing>>>(),
   delayedWatches: new DelayedWatches(),
 }));
@@ -69,8 +70,8 @@ export function leavePlace(node: string, deleted: Promise<void>, hold?: Released
 }
 
 /**
- * Lists a parent once for all strict callers that ask in one turn of the event loop. Their creates are sent together then,
- * because no listing is between them.
+ * Lists a parent once for all strict callers that ask before the next tick. Their creates are sent together then, because no
+ * listing is between them.
  */
 export function listTogether(session: Session, parent: string): Promise<Listing> {
   const { listings } = state.current;
@@ -117,8 +118,8 @@ export class Succession {
   }
 
   /**
-   * Resolves when the caller by the znode `ahead` has left its place, or our own znode is gone. Undefined if the znode is not
-   * that of a strict caller of this session: then only a watch tells.
+   * Resolves when the caller by the znode `ahead` has left its place, or our own znode is gone. Undefined if no strict caller
+   * of this session has that place: then our caller must watch the znode.
    */
   untilTurn(ahead: string): Promise<void> | undefined {
     this.leave();

@@ -10,8 +10,8 @@ export interface Subject {
 export type LockKind = 'mutex' | 'read' | 'write' | 'semaphore' | 'election';
 
 /**
- * How a grant came about: `'cold'`, by a new znode; `'handed-over'`, from another caller of this process without a
- * request; `'lingering'`, by the znode that the last caller left; `'shared'`, beside other readers of this process;
+ * How a grant came about: `'cold'`, by a new znode; `'handed-over'`, from another caller of this process, whose
+ * release is not awaited; `'lingering'`, by the znode that the last caller left; `'shared'`, beside other readers of this process;
  * `'re-entered'`, by a call chain that holds the lock already.
  *
  * @publicApi

@@ -1,4 +1,4 @@
-import { Controller, Get, HttpException, Param, Post, Sse } from '@nestjs/common';
+import { Controller, Get, HttpException, Injectable, Param, Post, Sse } from '@nestjs/common';
 import {
   currentTerm,
   DistributedLock,
@@ -15,6 +15,14 @@ import { useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
 
 const apps = useApps(useServer());
+
+/** Replaces a method as decorators do that do not know of metadata. */
+const Traced: MethodDecorator = (_target, _method, descriptor) => {
+  const method = descriptor.value as (...args: unknown[]) => unknown;
+  descriptor.value = function (this: unknown, ...args: unknown[]) {
+    return method.apply(this, args);
+  } as never;
+};
 
 describe('a @LeaderOnly HTTP handler', () => {
   @Controller()
@@ -98,14 +106,7 @@ describe('a @LeaderOnly HTTP handler', () => {
     expect((await post(other, '/run/7')).body).toEqual(['7', 'other']);
   });
 
-  it('never answers success on the other instances, although Nest calls it by another function', async () => {
-    /** Replaces a method as decorators do that do not know of metadata. */
-    const Traced: MethodDecorator = (_target, _method, descriptor) => {
-      const method = descriptor.value as (...args: unknown[]) => unknown;
-      descriptor.value = function (this: unknown, ...args: unknown[]) {
-        return method.apply(this, args);
-      } as never;
-    };
+  it('answers 500 on the other instances if a decorator, bind() or an override has replaced the method', async () => {
     const ran: string[] = [];
     class Base {
       @LeaderOnly('job')
@@ -187,4 +188,27 @@ describe('a @LeaderOnly HTTP handler', () => {
     await untilLeading(other.get(LeaderService), 'job');
     expect((await get(one, '/events')).text).toContain('is not the leader');
   });
+});
+
+it('a replaced @LeaderOnly method joins its election at the start', async () => {
+  class Base {
+    @LeaderOnly('overridden')
+    async run(): Promise<void> {}
+  }
+  @Injectable()
+  class Jobs extends Base {
+    override async run(): Promise<void> {
+      await super.run();
+    }
+
+    @Traced
+    @LeaderOnly('traced')
+    async traced(): Promise<void> {}
+  }
+  const app = await apps.start({ providers: [Jobs] });
+  const leaders = app.get(LeaderService);
+  for (const election of ['overridden', 'traced']) {
+    // participants() only reads, and does not join.
+    await expect.poll(async () => (await leaders.participants(election)).length).toBe(1);
+  }
 });

@@ -490,6 +490,21 @@ describe('a locked HTTP handler', () => {
       @Get('waiting')
       @DistributedLock('goods')
       async wait() {}
+
+      @Get('commit')
+      @UseInterceptors({
+        intercept: (_: unknown, next: CallHandler) =>
+          next.handle().pipe(
+            map(async () => {
+              await delay(1);
+              throw new Error('no commit');
+            }),
+          ),
+      })
+      @DistributedLock('goods')
+      async commit() {
+        await delay(1_000);
+      }
     }
     const app = await apps.start({ controllers: [Shop] });
     const lease = await app.get(LockService).acquire('goods');
@@ -501,6 +516,12 @@ describe('a locked HTTP handler', () => {
       .toEqual([
         'Shop.sell failed after its caller had stopped waiting for the answer: Error: the stock is gone',
       ]);
+    await get(app, '/commit');
+    await expect
+      .poll(() => logged.mock.lastCall?.[0] as string)
+      .toBe(
+        'Shop.commit failed after its caller had stopped waiting for the answer: Error: no commit',
+      );
   });
 
   it('does not abort the signal of a lease whose answer an interceptor has taken', async () => {

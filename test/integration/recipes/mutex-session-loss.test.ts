@@ -23,6 +23,19 @@ it('a waiter whose session expires queues again with the remaining part of its w
   expect(Math.ceil(performance.now() - start)).toBe(2000);
 });
 
+it('a listener of the session that runs in the call chain of a holder does not enter the lost lock again', async () => {
+  const client = await connect();
+  const mutex = new Mutex(client, server.path('listener'));
+  const session = await client.session();
+  await mutex.withLock(async () => {
+    const again = new Promise((resolve) => {
+      session.onLost(() => resolve(failureOf(mutex.withLock(() => 'entered'))));
+    });
+    await expire(client, server);
+    expect(await again).toBeInstanceOf(LeaseLostError);
+  });
+});
+
 describe.runIf(serverHas.sessionResume)('when the connection of a holder breaks', () => {
   it('the lease is still held once the session is restored', async () => {
     const path = server.path('broken');
