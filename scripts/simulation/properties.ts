@@ -287,7 +287,9 @@ function checkFreeLocks(
   setting: Setting,
   isFaultFree: (from: number, until: number) => boolean,
 ): void {
-  const limit = 20 * setting.latency[1] + 2 * setting.lag[1] + 100;
+  // The creates and deletes of many strict callers travel in groups, and later ones wait until a group has its reply.
+  const messages = setting.strictProbability > 0 ? 30 : 20;
+  const limit = messages * setting.latency[1] + 2 * setting.lag[1] + 100;
   const all = new Blockers(contenders);
   const writers = new Blockers(contenders.filter(({ request }) => request.mode !== 'read'));
   for (const { request, record } of contenders) {
