@@ -13,7 +13,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
     operator: 'other comparison',
     before: '>',
     after: '>=',
-    why: 'The caller closes a session that is due at once, so the timer finds none.',
+    why: 'The next connection closes such a session, with the timer or without it.',
   },
   {
     file: 'lib/kernel/handover.ts',
