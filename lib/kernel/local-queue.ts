@@ -277,6 +277,7 @@ function queuedSpec(
   isContender: ((node: QueueNode) => boolean) | undefined,
 ): LocalQueueSpec {
   const queue: QueueSpec = { ...names, parent: path };
+  const shared = isContender !== undefined;
   return {
     client,
     path,
@@ -284,13 +285,17 @@ function queuedSpec(
     // The first attempt of a strict caller lists together with those of others.
     queue: strict ? undefined : queue,
     queueParent: path,
-    shared: isContender !== undefined,
+    shared,
     strict,
     hasContenders: (children) => {
       const nodes = queueOf(queue, children);
       return isContender ? nodes.some(isContender) : nodes.length > 1;
     },
     acquire: (first, context) =>
-      waitInQueue({ ...context, client, spec: queue, strict, data: first.request.data }),
+      waitInQueue({
+        ...context,
+        ...{ client, spec: queue, data: first.request.data },
+        strict: strict ? { shared } : undefined,
+      }),
   };
 }

@@ -23,6 +23,11 @@ export class NodeWatch {
     for (const node of position.nodes) void this.follow(node);
   }
 
+  /** Whether each znode existed at its last read, and has not changed since. */
+  get isSet(): boolean {
+    return this.watches.size === this.position.nodes.length;
+  }
+
   stop(): void {
     this.stopped = true;
     for (const watch of this.watches) watch.remove();

@@ -100,8 +100,8 @@ interface QueueOptions {
   tries?: Tries;
   /** The first attempt to join the queue, if {@link joinQueue} made it. */
   firstAttempt?: FirstAttempt | undefined;
-  /** Whether the znode may succeed one of the same session without a listing, see succession.ts. */
-  strict?: boolean;
+  /** Set if the znode may succeed one of the same session without a listing, see succession.ts. */
+  strict?: { readonly shared: boolean } | undefined;
 }
 
 /** The create and the listing of an attempt that did not grant the lock. */
@@ -213,13 +213,13 @@ async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefin
       const blocker = blockerOf(spec, own, children);
       if (blocker) {
         onBlocked(written);
-        if (strict) succession ??= new Succession(client, session, path);
+        if (strict) succession ??= new Succession(client, session, path, strict.shared);
         await untilChange(wait, blocker, lastTry, succession);
-        if (!succession?.holdBy(blocker.path)) continue;
+        if (!succession?.mayFollow(blocker.path)) continue;
         await untilYielded();
-        const hold = written.pending ? undefined : succession.holdBy(blocker.path);
-        if (!hold) continue;
         signal.throwIfAborted();
+        const hold = written.pending ? undefined : succession.follow(blocker.path);
+        if (!hold) continue;
         return { ...hold, nodes: [path], children, written };
       }
       const zxid = raisesPzxid(session) ? stat.pzxid : (rewritten ??= await rewrite(wait, written));

@@ -16,6 +16,9 @@ import type { Listing } from './own-node.js';
  *   - The tokens of the holder are continued. A holder of another session lists the queue after the deletion of both
  *     znodes, so its token is higher.
  *
+ * One exclusive caller continues a hold. If another client deletes the znode of a caller that waits, two of them can be
+ * directly behind one hold.
+ *
  * It does not apply behind a reader, because other readers may hold the lock with it; after a revocation, the loss of the
  * znode or of the session, or a transaction that may still be applied; if the hold had a read znode beside it, or was part of
  * a multi-lock; and for permits, whose znodes have no order. Then the caller lists the queue, as across processes.
@@ -35,6 +38,8 @@ interface Place {
   readonly session: Session;
   /** Set when it was released. */
   hold: ReleasedHold | undefined;
+  /** Whether a caller has continued the hold. */
+  taken: boolean;
   /** Called when the caller has left its place. */
   readonly followers: Set<() => void>;
 }
@@ -50,7 +55,8 @@ const state = new ProcessState(() => ({
 /** Called when a strict caller has a znode in the queue. */
 export function takePlace(node: string, session: Session): void {
   const { places } = state.current;
-  if (!places.has(node)) places.set(node, { session, hold: undefined, followers: new Set() });
+  if (!places.has(node))
+    places.set(node, { session, hold: undefined, taken: false, followers: new Set() });
 }
 
 /**
@@ -99,11 +105,15 @@ export class Succession {
   private wake: () => void = () => {};
   private leave: () => void = () => {};
 
-  /** @param node the znode of the caller */
+  /**
+   * @param node the znode of the caller
+   * @param shared whether others may hold the lock with it, as readers do
+   */
   constructor(
     private readonly client: ZkClient,
     private readonly session: Session,
     private readonly node: string,
+    private readonly shared: boolean,
   ) {
     state.current.delayedWatches.add(this);
   }
@@ -119,12 +129,12 @@ export class Succession {
 
   /**
    * Resolves when the caller by the znode `ahead` has left its place, or our own znode is gone. Undefined if no strict caller
-   * of this session has that place: then our caller must watch the znode.
+   * of this session has that place, or if its hold was continued already: then our caller must watch the znode.
    */
   untilTurn(ahead: string): Promise<void> | undefined {
     this.leave();
     const place = state.current.places.get(ahead);
-    if (place?.session !== this.session) return undefined;
+    if (place?.session !== this.session || this.isTaken(place)) return undefined;
     return new Promise((resolve) => {
       this.wake = resolve;
       if (this.gone || place.hold) return resolve();
@@ -133,11 +143,30 @@ export class Succession {
     });
   }
 
-  /** Returns the hold by the znode `ahead` if ours continues it: then the lock is ours without a listing. */
-  holdBy(ahead: string): ReleasedHold | undefined {
-    if (this.gone || !this.session.trusted) return undefined;
-    const hold = state.current.places.get(ahead)?.hold;
-    return hold?.session === this.session ? hold : undefined;
+  /** Whether the caller may continue the hold by the znode `ahead`: then the lock is ours without a listing. */
+  mayFollow(ahead: string): boolean {
+    return this.holdBy(ahead) !== undefined;
+  }
+
+  /** Returns the hold that ours continues. No other exclusive caller can continue it then. */
+  follow(ahead: string): ReleasedHold | undefined {
+    const hold = this.holdBy(ahead);
+    if (hold) state.current.places.get(ahead)!.taken = true;
+    return hold;
+  }
+
+  private holdBy(ahead: string): ReleasedHold | undefined {
+    // After the watch has fired, our znode may be gone.
+    if (this.gone || this.ownWatch?.isSet === false || !this.session.trusted) return undefined;
+    const place = state.current.places.get(ahead);
+    if (place?.session !== this.session || this.isTaken(place)) return undefined;
+    // Of two callers directly behind one, another client has deleted the znode of the first.
+    if (!this.shared && place.followers.size > 1) return undefined;
+    return place.hold;
+  }
+
+  private isTaken({ taken }: Place): boolean {
+    return taken && !this.shared;
   }
 
   stop(): void {

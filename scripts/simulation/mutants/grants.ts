@@ -136,14 +136,21 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: SUCCESSION,
-        search: 'const hold = state.current.places.get(ahead)?.hold;',
-        replace:
-          'const hold = [...state.current.places.values()].find((place) => place.hold)?.hold;',
+        search: `const place = state.current.places.get(ahead);
+    if (place?.session !== this.session || this.isTaken(place)) return undefined;
+    // Of`,
+        replace: `const place = [...state.current.places.values()].find(({ hold }) => hold);
+    if (!place) return undefined;
+    // Of`,
       },
       {
         file: SUCCESSION,
-        search: 'const place = state.current.places.get(ahead);',
-        replace: 'const place = [...state.current.places.values()][0];',
+        search: `const place = state.current.places.get(ahead);
+    if (place?.session !== this.session || this.isTaken(place)) return undefined;
+    return`,
+        replace: `const place = [...state.current.places.values()][0];
+    if (!place) return undefined;
+    return`,
       },
     ],
   },
