@@ -12,17 +12,10 @@ import { describe, expect } from 'vitest';
 import { call, get, post } from '../../support/http-calls.js';
 import { untilLeading, useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
+import { Traced } from '../../support/traced.js';
 import { it } from '../../support/virtual-time.js';
 
 const apps = useApps(useServer());
-
-/** Replaces a method as decorators do that do not know of metadata. */
-const Traced: MethodDecorator = (_target, _method, descriptor) => {
-  const method = descriptor.value as (...args: unknown[]) => unknown;
-  descriptor.value = function (this: unknown, ...args: unknown[]) {
-    return method.apply(this, args);
-  } as never;
-};
 
 describe('a @LeaderOnly HTTP handler', () => {
   @Controller()

@@ -14,6 +14,7 @@ import { Partitioned, QueueConsumer, ZkValue } from 'nestjs-zookeeper/coordinati
 import { CronOnLeader } from 'nestjs-zookeeper/schedule';
 import { describe, expect, it, vi } from 'vitest';
 import { silent, startUnconnected } from '../../support/nest-apps.js';
+import { Traced } from '../../support/traced.js';
 
 const METADATA = 'test:metadata';
 
@@ -273,6 +274,22 @@ describe("onBusy: 'skip'", () => {
     );
   });
 
+  it('does not start on a handler that calls the decorated method under its own name', async () => {
+    class Base {
+      @DistributedLock('orders', { wait: 0, onBusy: 'skip' })
+      async place(): Promise<void> {}
+    }
+    class Controller extends Base {
+      @Post()
+      override async place(): Promise<void> {
+        await super.place();
+      }
+    }
+    await expect(startUnconnected({ controllers: [Controller] })).rejects.toThrow(
+      /Base\.place.*onBusy: 'skip'.*success although nothing was done/s,
+    );
+  });
+
   it('does not start where the wait is endless by default', async () => {
     @Injectable()
     class Jobs {
@@ -288,13 +305,6 @@ describe("onBusy: 'skip'", () => {
 });
 
 describe('a method that was replaced is a warning at the start', () => {
-  /** Replaces a method as decorators do that do not know of metadata. */
-  const Traced: MethodDecorator = (_target, _method, descriptor) => {
-    const method = descriptor.value as (...args: unknown[]) => unknown;
-    descriptor.value = function (this: unknown, ...args: unknown[]) {
-      return method.apply(this, args);
-    } as never;
-  };
   class Goods {
     @DistributedLock('goods')
     async deduct(): Promise<void> {}
