@@ -159,9 +159,9 @@ export class Ownership {
 
   /** The hold that the next one of this session may continue; undefined if it must list the queue. */
   get releasedHold(): ReleasedHold | undefined {
-    const { final, tokens, tokenZxid: zxid, position, recipe } = this;
+    const { final, tokens, tokenZxid: zxid, recipe } = this;
     if (final || recipe === 'read' || this.tokensUsedUp) return undefined;
-    return { session: position.session, zxid, tokens };
+    return { zxid, tokens };
   }
 
   /** Continues the tokens from a later change of the znode. */

@@ -220,7 +220,7 @@ async function waitInSession(wait: SessionWait): Promise<QueuePosition | undefin
         signal.throwIfAborted();
         const hold = written.pending ? undefined : succession.follow(blocker.path);
         if (!hold) continue;
-        return { ...hold, nodes: [path], children, written };
+        return { session, ...hold, nodes: [path], children, written };
       }
       const zxid = raisesPzxid(session) ? stat.pzxid : (rewritten ??= await rewrite(wait, written));
       // From here on only the holder writes the znode.

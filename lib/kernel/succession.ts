@@ -26,7 +26,6 @@ import type { Listing } from './own-node.js';
 
 /** A hold of this process that was released, and that the next one of its session may continue. */
 export interface ReleasedHold {
-  readonly session: Session;
   /** The zxid of its fencing tokens. */
   readonly zxid: number;
   /** The number of tokens of that zxid that are used. */
@@ -55,8 +54,8 @@ const state = new ProcessState(() => ({
 /** Called when a strict caller has a znode in the queue. */
 export function takePlace(node: string, session: Session): void {
   const { places } = state.current;
-  if (!places.has(node))
-    places.set(node, { session, hold: undefined, taken: false, followers: new Set() });
+  if (places.has(node)) return;
+  places.set(node, { session, hold: undefined, taken: false, followers: new Set() });
 }
 
 /**
@@ -101,7 +100,6 @@ export function listTogether(session: Session, parent: string): Promise<Listing>
 export class Succession {
   readonly watchAt = performance.now() + WATCH_AFTER;
   private ownWatch: NodeWatch | undefined;
-  private gone = false;
   private wake: () => void = () => {};
   private leave: () => void = () => {};
 
@@ -120,10 +118,7 @@ export class Succession {
 
   watchNodes(): void {
     const { client, session, node } = this;
-    const deleted = () => {
-      this.gone = true;
-      this.wake();
-    };
+    const deleted = () => this.wake();
     this.ownWatch = new NodeWatch(client, { session, nodes: [node] }, { deleted, read: () => {} });
   }
 
@@ -133,11 +128,11 @@ export class Succession {
    */
   untilTurn(ahead: string): Promise<void> | undefined {
     this.leave();
-    const place = state.current.places.get(ahead);
-    if (place?.session !== this.session || this.isTaken(place)) return undefined;
+    const place = this.placeOf(ahead);
+    if (!place) return undefined;
     return new Promise((resolve) => {
       this.wake = resolve;
-      if (this.gone || place.hold) return resolve();
+      if (place.hold) return resolve();
       place.followers.add(resolve);
       this.leave = () => void place.followers.delete(resolve);
     });
@@ -151,22 +146,24 @@ export class Succession {
   /** Returns the hold that ours continues. No other exclusive caller can continue it then. */
   follow(ahead: string): ReleasedHold | undefined {
     const hold = this.holdBy(ahead);
-    if (hold) state.current.places.get(ahead)!.taken = true;
+    if (hold) this.placeOf(ahead)!.taken = true;
     return hold;
   }
 
   private holdBy(ahead: string): ReleasedHold | undefined {
     // After the watch has fired, our znode may be gone.
-    if (this.gone || this.ownWatch?.isSet === false || !this.session.trusted) return undefined;
-    const place = state.current.places.get(ahead);
-    if (place?.session !== this.session || this.isTaken(place)) return undefined;
+    if (this.ownWatch?.isSet === false || !this.session.trusted) return undefined;
+    const place = this.placeOf(ahead);
     // Of two callers directly behind one, another client has deleted the znode of the first.
-    if (!this.shared && place.followers.size > 1) return undefined;
-    return place.hold;
+    if (!this.shared && place && place.followers.size > 1) return undefined;
+    return place?.hold;
   }
 
-  private isTaken({ taken }: Place): boolean {
-    return taken && !this.shared;
+  /** Returns the place of a caller of this session, unless another exclusive caller has continued its hold. */
+  private placeOf(node: string): Place | undefined {
+    const place = state.current.places.get(node);
+    if (place?.session !== this.session || (place.taken && !this.shared)) return undefined;
+    return place;
   }
 
   stop(): void {

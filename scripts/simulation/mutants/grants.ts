@@ -132,25 +132,26 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'strict-caller-succeeds-any-holder',
-    bug: 'A strict caller is granted the lock when any strict caller of its process has released, not only the one just ahead.',
+    bug: 'A strict caller waits for any strict caller of its process instead of the one just ahead, and continues any released hold.',
     edits: [
       {
         file: SUCCESSION,
-        search: `const place = state.current.places.get(ahead);
-    if (place?.session !== this.session || this.isTaken(place)) return undefined;
-    // Of`,
-        replace: `const place = [...state.current.places.values()].find(({ hold }) => hold);
-    if (!place) return undefined;
-    // Of`,
+        search: `const place = this.placeOf(ahead);
+    if`,
+        replace: `const place = [...state.current.places.values()][0];
+    if`,
       },
       {
         file: SUCCESSION,
-        search: `const place = state.current.places.get(ahead);
-    if (place?.session !== this.session || this.isTaken(place)) return undefined;
-    return`,
-        replace: `const place = [...state.current.places.values()][0];
-    if (!place) return undefined;
-    return`,
+        search: `const place = this.placeOf(ahead);
+    //`,
+        replace: `const place = [...state.current.places.values()].find(({ hold }) => hold);
+    //`,
+      },
+      {
+        file: SUCCESSION,
+        search: 'if (hold) this.placeOf(ahead)!.taken = true;',
+        replace: '',
       },
     ],
   },
@@ -160,8 +161,8 @@ export const GRANT_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: SUCCESSION,
-        search: `this.gone = true;
-      this.wake();`,
+        search:
+          'this.ownWatch = new NodeWatch(client, { session, nodes: [node] }, { deleted, read: () => {} });',
         replace: '',
       },
     ],
