@@ -113,13 +113,17 @@ class Caller {
     this.context.history.recordViolation('an operation succeeds after the faults', why);
   }
 
-  /** Acquires a lock, works and releases it, until that succeeds. */
-  once(lock: Lock, mode: Mode, options: AcquireOptions & { count?: number } = {}): Promise<void> {
+  /** Acquires a lock, works for some milliseconds and releases it, until that succeeds. */
+  once(
+    lock: Lock,
+    mode: Mode,
+    { ms = WORK, ...options }: AcquireOptions & { count?: number; ms?: number } = {},
+  ): Promise<void> {
     const { signal } = this;
     const requested = this.requested(lock, mode, options.count);
     return this.untilDone(() =>
       this.recorder.withLock(lock, requested, { signal, ...options }, (record) =>
-        this.work(record),
+        this.work(record, [], ms),
       ),
     );
   }
@@ -434,12 +438,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     run: locks({
       a: async (caller) => {
         const { read, write } = caller.pages();
-        const reader = (ms: number) =>
-          caller.untilDone(async () => {
-            const record = await caller.acquire(read, 'read', STRICT);
-            await caller.work(record, [], ms);
-            await caller.recorder.release(record);
-          });
+        const reader = (ms: number) => caller.once(read, 'read', { ...STRICT, ms });
         await Promise.all([
           caller.untilDone(() => downgrade(caller, STRICT)),
           caller.once(write, 'write', STRICT),
@@ -672,12 +671,10 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     run: locks({
       a: async (caller) => {
         const { read } = caller.pages();
-        const hold = caller.untilDone(async () => {
-          const record = await caller.acquire(read, 'read');
-          await caller.work(record, [], SHORT_WAIT);
-          await caller.recorder.release(record);
-        });
-        await Promise.all([hold, sleep(SHORT_WAIT / 2).then(() => caller.once(read, 'read'))]);
+        await Promise.all([
+          caller.once(read, 'read', { ms: SHORT_WAIT }),
+          sleep(SHORT_WAIT / 2).then(() => caller.once(read, 'read')),
+        ]);
       },
       b: async (caller) => {
         await sleep(2 * WORK);
