@@ -28,7 +28,7 @@ import {
   type QueueItemContext,
 } from './consume-options.js';
 import { FreeItems, type ListedQueue } from './internals/free-items.js';
-import { deleteItem, ItemLock } from './internals/item-lock.js';
+import { ItemLock } from './internals/item-lock.js';
 import { decodeItems, encodeItems, type QueueSerializer } from './internals/queue-items.js';
 import { backOff, RefusedRequests } from './internals/refused-requests.js';
 import { synchronous } from './internals/synchronous.js';
@@ -171,11 +171,9 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   private async handle(session: Session, name: string, freeSlot: () => void): Promise<number> {
     const lock = await this.lock(session, name);
     if (!lock) return 0;
-    this.delayedWatches.add(lock);
     try {
       return await this.handleLocked(session, name, lock, freeSlot);
     } finally {
-      this.delayedWatches.delete(lock);
       const released = lock.release();
       freeSlot();
       await released;
@@ -183,9 +181,10 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   }
 
   private async lock(session: Session, name: string): Promise<ItemLock | undefined> {
-    const { client, lockPath } = this.queue;
+    const { client, path, lockPath } = this.queue;
+    const paths = { lock: `${lockPath}/${name}`, item: `${path}/${name}` };
     try {
-      const acquire = () => ItemLock.acquire(client, session, `${lockPath}/${name}`);
+      const acquire = () => ItemLock.acquire(client, session, paths, !this.items.isContended);
       const lock = await this.refused.repeat(lockPath, acquire);
       if (lock) return lock;
       this.items.onContended(name);
@@ -205,7 +204,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   ): Promise<number> {
     const { client } = this.queue;
     const path = `${this.queue.path}/${name}`;
-    const node = await retryInSession(client, session, () => session.get(path));
+    const node = await lock.read();
     if (node) this.items.onAcquired();
     else this.items.onContended(name);
     // close() does not wait for a handler that starts after its timeout.
@@ -225,7 +224,9 @@ export class ConsumerLoop<T> implements ConsumerHandle {
       },
     });
     this.handling.add(lock);
+    this.delayedWatches.add(lock);
     const outcome = await this.callHandler(stored.values, context);
+    this.delayedWatches.delete(lock);
     this.handling.delete(lock);
     // With the policy 'standard', a suspended connection ends the lease and not the lock.
     const isOwner = lock.held || (outcome === 'handled' && (await lock.stillExists()));
@@ -234,7 +235,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
       return 0;
     }
     if (outcome === 'handled') {
-      const remove = () => deleteItem(client, session, path, node.stat, lock.held);
+      const remove = () => lock.deleteItem(node.stat);
       await this.refused.repeat(this.queue.path, remove, (error) => {
         this.report(name, 'was handled and cannot be deleted', error);
         freeSlot();

@@ -14,7 +14,7 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
         file: CONSUMER,
         search: 'const outcome = await this.callHandler(stored.values, context);',
         replace:
-          'await deleteItem(client, session, path, node.stat, true); const outcome = await this.callHandler(stored.values, context);',
+          'await lock.deleteItem(node.stat); const outcome = await this.callHandler(stored.values, context);',
       },
     ],
   },
@@ -25,9 +25,9 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: CONSUMER,
-        search: '() => deleteItem(client, session, path, node.stat, lock.held);',
+        search: '() => lock.deleteItem(node.stat);',
         replace:
-          'async () => void lock.release().then(() => deleteItem(client, session, path, node.stat, true)).catch(() => {});',
+          'async () => void lock.release().then(() => lock.deleteItem(node.stat)).catch(() => {});',
       },
     ],
   },
@@ -62,8 +62,26 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: ITEM_LOCK,
-        search: 'if (!uncertain || !(await hasData(client, session, path, id))) return undefined;',
+        search: 'if (!uncertain || !(await hasData(client, session, lock, id))) return undefined;',
         replace: 'if (!uncertain) return undefined;',
+      },
+    ],
+  },
+  {
+    name: 'queue-item-read-before-its-lock',
+    bug: 'A consumer reads an item before it has the lock, and handles an item that another consumer has handled and deleted.',
+    workload: 'queue',
+    edits: [
+      {
+        file: ITEM_LOCK,
+        search: 'let creating = create();',
+        replace:
+          'const early = isProbablyFree ? session.get(item) : undefined; early?.catch(() => {}); let creating = create();',
+      },
+      {
+        file: ITEM_LOCK,
+        search: 'let reading = isProbablyFree ? session.get(item) : undefined;',
+        replace: 'let reading = early;',
       },
     ],
   },

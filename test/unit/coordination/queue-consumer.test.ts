@@ -3,12 +3,14 @@ import {
   ConnectionError,
   NodeError,
   type Session,
+  type Stat,
   type ZkClient,
 } from '../../../lib/client/index.js';
 import { FreeItems } from '../../../lib/coordination/recipes/internals/free-items.js';
 import { ItemLock } from '../../../lib/coordination/recipes/internals/item-lock.js';
 import { backOff } from '../../../lib/coordination/recipes/internals/refused-requests.js';
 
+const PATHS = { lock: '/queue-locks/queue-0', item: '/queue/queue-0' };
 const QUEUE = {
   path: '/queue',
   lockPath: '/queue-locks',
@@ -17,16 +19,19 @@ const QUEUE = {
   ensurePaths: () => Promise.resolve(),
 };
 
+const acquire = (session: object, isProbablyFree: boolean) =>
+  ItemLock.acquire({} as ZkClient, session as Session, PATHS, isProbablyFree);
+
 it('a lock that was released is not watched', async () => {
   let reads = 0;
   const session = {
     alive: true,
     onUntrusted: () => () => {},
-    create: () => Promise.resolve('/lock'),
+    create: () => Promise.resolve(PATHS.lock),
     delete: () => Promise.resolve(),
     get: () => new Promise<never>(() => void reads++),
   };
-  const lock = await ItemLock.acquire({} as ZkClient, session as unknown as Session, '/lock');
+  const lock = await acquire(session, false);
   await lock!.release();
   lock!.watchNodes();
   expect(reads).toBe(0);
@@ -60,11 +65,10 @@ it('the watches of a consumer are removed if their replies come after its close'
 });
 
 it('a consumer claims its lock after a lost reply, if the repetition of the create was not sent', async () => {
-  const path = `${QUEUE.lockPath}/queue-0`;
   const errors = [
     new ConnectionError('the reply was lost', { maybeApplied: true }),
     new ConnectionError('not sent'),
-    new NodeError('NODE_EXISTS', path, -110, 'create'),
+    new NodeError('NODE_EXISTS', PATHS.lock, -110, 'create'),
   ];
   let data: Uint8Array | undefined;
   const session = {
@@ -78,9 +82,47 @@ it('a consumer claims its lock after a lost reply, if the repetition of the crea
     sync: () => Promise.resolve(),
     get: () => Promise.resolve({ data }),
   };
-  const lock = await ItemLock.acquire({} as ZkClient, session as unknown as Session, path);
+  const lock = await acquire(session, false);
   expect(lock).toBeInstanceOf(ItemLock);
   expect(errors).toEqual([]);
+});
+
+it('an item that was read behind a create without a reply is read again', async () => {
+  const creates = [
+    Promise.reject(new ConnectionError('the reply was lost', { maybeApplied: true })),
+    Promise.resolve(PATHS.lock),
+  ];
+  let reads = 0;
+  const session = {
+    alive: true,
+    connected: true,
+    onUntrusted: () => () => {},
+    create: () => creates.shift()!,
+    get: () => Promise.resolve({ data: ++reads }),
+  };
+  const lock = await acquire(session, true);
+  expect(await lock!.read()).toEqual({ data: 2 });
+});
+
+it('a lock whose deletion with the item got no reply is not deleted again: another consumer may have it', async () => {
+  const requests: string[] = [];
+  const session = {
+    alive: true,
+    connected: true,
+    trusted: true,
+    onUntrusted: () => () => {},
+    create: () => Promise.resolve(PATHS.lock),
+    transaction: () =>
+      Promise.reject(new ConnectionError('the reply was lost', { maybeApplied: true })),
+    sync: () => Promise.resolve(),
+    exists: () => Promise.resolve(),
+    get: () => Promise.resolve({ data: Buffer.from('the id of another consumer') }),
+    delete: (path: string) => Promise.resolve(requests.push(path)),
+  };
+  const lock = await acquire(session, false);
+  await lock!.deleteItem({ czxid: 5 } as Stat);
+  await lock!.release();
+  expect(requests).toEqual([]);
 });
 
 it('the delay of a consumer doubles up to a minute, or up to a longer retryDelay', () => {

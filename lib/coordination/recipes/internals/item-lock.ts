@@ -7,6 +7,8 @@ import {
   type ZkClient,
 } from '../../../client/index.js';
 import {
+  isConnectionLoss,
+  isLostReply,
   LeaseLostError,
   NodeWatch,
   retryInSession,
@@ -22,20 +24,31 @@ import {
 /** Milliseconds. Most handlers end before a watch on the lock could report anything. */
 const WATCH_AFTER = 50;
 
+/** The paths of an item and of its lock. */
+interface ItemPaths {
+  readonly lock: string;
+  readonly item: string;
+}
+
+type StoredItem = Awaited<ReturnType<Session['get']>>;
+
 export class ItemLock {
   readonly watchAt = performance.now() + WATCH_AFTER;
   private readonly lost = new AbortController();
   private readonly unsubscribe: () => void;
   private watch: NodeWatch | undefined;
   private released: Promise<void> | undefined;
-  /** Whether the znode was deleted by another client. */
   private deleted = false;
+  /** Whether the reply to the transaction that deletes it was lost. */
+  private maybeDeleted = false;
 
   private constructor(
     private readonly client: ZkClient,
     private readonly session: Session,
-    private readonly path: string,
+    private readonly paths: ItemPaths,
     private readonly id: Buffer,
+    /** The first read of the item, if it was sent behind the create. */
+    private reading: Promise<StoredItem> | undefined,
   ) {
     this.unsubscribe = session.onUntrusted((reason) => this.lose(reason));
   }
@@ -44,30 +57,40 @@ export class ItemLock {
    * Creates the lock. Resolves to undefined if another consumer has it. After a lost reply it waits for the connection,
    * because the znode may exist.
    *
+   * @param isProbablyFree whether the item is read in the same round trip, in vain if another consumer has the lock
    * @throws NodeError NO_NODE if the parent does not exist; SessionExpiredError; ConnectionError if nothing was created
    */
   static async acquire(
     client: ZkClient,
     session: Session,
-    path: string,
+    paths: ItemPaths,
+    isProbablyFree: boolean,
   ): Promise<ItemLock | undefined> {
+    const { lock, item } = paths;
     const id = Buffer.from(randomUUID());
+    const create = () => session.create(lock, id, { mode: 'ephemeral' });
+    let creating = create();
+    // The server carries out the requests of a session in order, so it reads the item when the lock exists.
+    let reading = isProbablyFree ? session.get(item) : undefined;
+    reading?.catch(() => {});
     for (let uncertain = false; ;) {
       try {
-        await session.create(path, id, { mode: 'ephemeral' });
+        await creating;
         break;
       } catch (error) {
+        reading = undefined;
         if (isCode(error, 'NODE_EXISTS')) {
-          if (!uncertain || !(await hasData(client, session, path, id))) return undefined;
+          if (!uncertain || !(await hasData(client, session, lock, id))) return undefined;
           break;
         }
         if (!(error instanceof ConnectionError)) throw error;
         uncertain ||= error.maybeApplied;
         if (!uncertain) throw error;
         await waitForConnection(client, session);
+        creating = create();
       }
     }
-    return new ItemLock(client, session, path, id);
+    return new ItemLock(client, session, paths, id, reading);
   }
 
   /** Aborts when the lock is lost. */
@@ -82,15 +105,25 @@ export class ItemLock {
 
   lose(cause: Error): void {
     if (this.released || this.signal.aborted) return;
-    const message = `the lock of the queue item ${this.path} was lost: ${cause.message}`;
+    const message = `the lock of the queue item ${this.paths.lock} was lost: ${cause.message}`;
     this.lost.abort(new LeaseLostError(message, { cause }));
+  }
+
+  /** Reads the item. Resolves to undefined if it does not exist. */
+  read(): Promise<StoredItem | undefined> {
+    const { client, session, paths } = this;
+    return retryInSession(client, session, () => {
+      const reading = this.reading ?? session.get(paths.item);
+      this.reading = undefined;
+      return reading;
+    });
   }
 
   /** Whether the znode exists, although the lease was lost. Waits for the connection. */
   async stillExists(): Promise<boolean> {
-    const { client, session, path, id } = this;
+    const { client, session, paths, id } = this;
     try {
-      return !this.deleted && (await hasData(client, session, path, id));
+      return !this.deleted && (await hasData(client, session, paths.lock, id));
     } catch (error) {
       if (session.alive) throw error;
       return false;
@@ -100,15 +133,41 @@ export class ItemLock {
   /** Watches for the deletion of the znode by another client. */
   watchNodes(): void {
     if (this.released) return;
-    const { client, session, path, id } = this;
+    const { client, session, paths, id } = this;
     this.watch = new NodeWatch(
       client,
-      { session, nodes: [path] },
+      { session, nodes: [paths.lock] },
       {
         deleted: () => this.onDeleted(),
         read: (data) => data.equals(id) || this.onDeleted(),
       },
     );
+  }
+
+  /**
+   * Deletes the item, and the lock in the same transaction if the server permits that. Resolves when the item does not exist.
+   * After a lost reply, or if the lease was lost, it deletes the item only if it is still the one that was read: the item may be
+   * gone, and only if the queue itself was deleted and created again can another item have its name.
+   */
+  async deleteItem({ czxid }: Stat): Promise<void> {
+    const { client, session, paths } = this;
+    this.watch?.stop();
+    let checked = this.held;
+    await retryInSession(client, session, async () => {
+      if (!checked) {
+        await session.sync(paths.item);
+        if ((await session.exists(paths.item))?.czxid !== czxid) return;
+      }
+      checked = false;
+      try {
+        await session.transaction([{ delete: paths.item }, { delete: paths.lock }]);
+        this.deleted = true;
+      } catch (error) {
+        this.maybeDeleted ||= isLostReply(error);
+        if (isConnectionLoss(error)) throw error;
+        await session.delete(paths.item);
+      }
+    });
   }
 
   /** Deletes the lock. Resolves when it is deleted or the session is over. Idempotent. */
@@ -124,15 +183,16 @@ export class ItemLock {
     this.watch?.stop();
     // The first delete does not read the data. Only a client that breaks the protocol deletes the lock of a living session,
     // and the watch reports that to the handlers that take longer than WATCH_AFTER.
-    for (let exists = !this.deleted; exists;) {
+    let exists = !this.deleted && (!this.maybeDeleted || (await this.stillExists()));
+    while (exists) {
       try {
-        return await this.session.delete(this.path);
+        return await this.session.delete(this.paths.lock);
       } catch (error) {
         if (isCode(error, 'NO_NODE')) return;
         if (!(error instanceof ConnectionError)) throw error;
         await waitForConnection(this.client, this.session);
         if (error.maybeApplied) {
-          exists = await hasData(this.client, this.session, this.path, this.id);
+          exists = await hasData(this.client, this.session, this.paths.lock, this.id);
         }
       }
     }
@@ -158,28 +218,4 @@ async function hasData(
     return (await session.get(path)).data.equals(expected);
   };
   return (await retryInSession(client, session, read)) ?? false;
-}
-
-/**
- * Deletes an item, whose lock the caller has. After a lost connection the znode with this name may be another one, if the
- * queue was deleted and created again.
- *
- * @param isCurrent whether the connection has lasted since the item was read
- */
-export async function deleteItem(
-  client: ZkClient,
-  session: Session,
-  path: string,
-  { czxid }: Stat,
-  isCurrent: boolean,
-): Promise<void> {
-  let checked = isCurrent;
-  await retryInSession(client, session, async () => {
-    if (!checked) {
-      await session.sync(path);
-      if ((await session.exists(path))?.czxid !== czxid) return;
-    }
-    checked = false;
-    await session.delete(path);
-  });
 }
