@@ -49,8 +49,9 @@ export class DistributedDoubleBarrier {
   private readonly stopping: AbortSignal | undefined;
   private state: 'outside' | 'entering' | 'inside' | 'leaving' = 'outside';
   private member: BarrierMember | undefined;
-  /** The znode that was created last, if it was created. */
-  private latest: { readonly session: Session; readonly name: string } | undefined;
+  /** The session of the latest znode, and the names of its znodes that may exist. */
+  private session: Session | undefined;
+  private names: string[] = [];
   /** Whether the last `leave()` failed, so that other members of its round may still be inside. */
   private leaveFailed = false;
 
@@ -160,14 +161,20 @@ export class DistributedDoubleBarrier {
 
   /** Resolves to false if the session ended. */
   private async tryEnter(limit: WaitLimit): Promise<boolean> {
-    const { client, latest } = this;
+    const { client } = this;
     const session = await limit.session(client);
-    // A server may still keep the session of the last znode, which would be counted as another member.
-    if (latest && latest.session !== session) await this.untilDeleted(latest.name, limit);
+    if (this.session !== session) {
+      // The ensemble may still keep the former session, whose znodes would be counted as other members.
+      for (const name of this.names) await this.untilDeleted(name, limit);
+      this.session = session;
+      this.names = [];
+    }
     try {
-      const onNamed = (name: string) => (this.latest = { session, name });
+      const onNamed = (name: string) => void this.names.push(name);
       const member = await BarrierMember.create(client, session, this.path, limit, onNamed);
       this.member = member;
+      // Those of earlier calls were deleted before this one was created.
+      this.names = [member.name];
       await this.untilReady(member, limit).catch(async (error: unknown) => {
         await limit.reply(member.leave());
         throw error;

@@ -36,8 +36,20 @@ export const BARRIER_MUTANTS: readonly Mutant[] = [
       {
         file: BARRIER,
         search:
-          'if (latest && latest.session !== session) await this.untilDeleted(latest.name, limit);',
+          'for (const name of this.names) await this.untilDeleted(name, limit);',
         replace: '',
+      },
+    ],
+  },
+  {
+    name: 'barrier-earlier-member-of-a-former-session-counted',
+    bug: 'After the end of its session, a process waits only for the latest of its znodes; that of an earlier call still counts as another member.',
+    workload: 'barrier',
+    edits: [
+      {
+        file: BARRIER,
+        search: 'void this.names.push(name);',
+        replace: 'void (this.names = [name]);',
       },
     ],
   },

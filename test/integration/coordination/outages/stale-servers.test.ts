@@ -3,7 +3,7 @@ import {
   DistributedBarrier,
   DistributedDoubleBarrier,
 } from 'nestjs-zookeeper/coordination';
-import { type ZkClient } from 'nestjs-zookeeper/recipes';
+import { WaitTimeoutError, type ZkClient } from 'nestjs-zookeeper/recipes';
 import { simulate, type World } from 'nestjs-zookeeper/testing';
 import { expect, it } from 'vitest';
 
@@ -62,4 +62,25 @@ it('compareAndSet() of a counter is not refused by the value of a server that la
         preValue: value,
       });
     }
+  }));
+
+it('a member of a double barrier waits for the znodes of all earlier calls that its last session has left', () =>
+  simulate({ seed: 1 }, async (world) => {
+    const client = await world.process('a').client();
+    const barrier = new DistributedDoubleBarrier(client, '/barrier', 2);
+    const timesOut = (wait: number) =>
+      expect(barrier.enter({ wait })).rejects.toThrow(WaitTimeoutError);
+    const first = timesOut(100);
+    await world.sleep(50);
+    const [left] = world.znodes('/barrier');
+    const [server] = world.servers;
+    server!.crash({ silently: true });
+    await first;
+    await timesOut(100);
+    server!.restart();
+    world.expireSession(client);
+    // As if the ensemble kept the session for some more time.
+    const other = await world.process('b').client();
+    await other.create(left!.path, '', { mode: 'ephemeral' });
+    await timesOut(3_000);
   }));
