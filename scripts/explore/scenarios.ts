@@ -290,6 +290,26 @@ function latch(caller: Caller, resigns: boolean, options: { priority?: number } 
   return joined;
 }
 
+/** Each of two processes puts an item, and consumes what both have put. */
+function putAndConsume(): ScenarioRun {
+  const items = new Items();
+  return {
+    async start(context) {
+      const { fifo, consume, program } = await connectQueues(items, context, Infinity);
+      return {
+        ...program,
+        work: async () => {
+          consume(fifo, 1);
+          const put = (ids: readonly string[]) => fifo.putMulti(ids);
+          await items.put([`${context.incarnation.name}-1`], put, context);
+          await sleep(WORK);
+        },
+      };
+    },
+    checkEnd: (...end) => checkItems(items, ...end),
+  };
+}
+
 /** Takes part in the election of a latch. At its end, an earlier outage must not be the error of `await()` any more. */
 function candidate(priority: number): Work {
   return async (caller) => {
@@ -1091,24 +1111,12 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   queue: {
     covers: 'items that two processes put, consume and hand back after a failure',
-    run: () => {
-      const items = new Items();
-      return {
-        async start(context) {
-          const { fifo, consume, program } = await connectQueues(items, context, Infinity);
-          return {
-            ...program,
-            work: async () => {
-              consume(fifo, 1);
-              const put = (ids: readonly string[]) => fifo.putMulti(ids);
-              await items.put([`${context.incarnation.name}-1`], put, context);
-              await sleep(WORK);
-            },
-          };
-        },
-        checkEnd: (...end) => checkItems(items, ...end),
-      };
-    },
+    run: putAndConsume,
+  },
+  'queue on three servers': {
+    covers: 'the same, on an ensemble whose servers lag, crash and are isolated',
+    servers: 3,
+    run: putAndConsume,
   },
   'consumer that closes': {
     covers:
