@@ -39,8 +39,8 @@ import { QueueItemError } from './errors.js';
  *
  * 1. List the items and the locks. Take the first item without a lock. If another consumer was faster, take a random one
  *    of the first few next time, so that consumers do not all try the same item.
- * 2. Create the lock of the item. Read the item; if it is gone, another consumer has handled it.
- * 3. Call the handler. Delete the item, and when that is confirmed, the lock.
+ * 2. Create the lock of the item, and read the item behind it; if it is gone, another consumer has handled it.
+ * 3. Call the handler. Delete the item and the lock in one transaction; where that fails, the item and then the lock.
  * 4. Without a free item, watch the list of items and the locks of the others: the lock of a consumer that crashed goes
  *    with its session.
  *
@@ -117,7 +117,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const settled = this.loop.close(closed).then(() => Promise.all(this.busy.values()));
     await sleep(stopTimeout, { until: whenSettled(settled), ref: true });
     const reason = new ShuttingDownError(`the consumer was closed ${stopTimeout} ms ago`, { key });
-    // Items that were handled are deleted in the background, then their locks, as long as the session lives.
+    // Items that were handled are deleted in the background with their locks, as long as the session lives.
     for (const name of this.busy.keys()) this.report(name, 'is not finished', reason);
     for (const lock of this.handling) {
       lock.lose(reason);
