@@ -51,11 +51,11 @@ const outcome = async (id: number, work: () => unknown): Promise<Answer> => {
 port.on('message', async ({ id, method, args }: Request) => {
   const call = server[method] as (...args: unknown[]) => unknown;
   port.postMessage(await outcome(id, () => call.apply(server, args)));
-  // Without a listener on its port and without sockets, the thread exits by itself.
-  if (method === 'close') port.close();
+  // Without sockets, the thread exits by itself. Deno's parentPort has no close().
+  if (method === 'close') port.unref();
 });
 
 void outcome(0, () => server.listen()).then((started) => {
   port.postMessage(started);
-  if (started.failure) port.close();
+  if (started.failure) port.unref();
 });
