@@ -7,6 +7,7 @@ import { inScratch, install, pack, root, run } from './packed.mjs';
 
 /** The npm packages of a feature, in addition to those that all features need. */
 const FEATURES = {
+  recipes: () => [],
   http: () => [],
   graphql: (nest) => [
     ...['graphql', 'apollo', 'mercurius'].map((name) => `@nestjs/${name}@${nest + 2}`),
@@ -35,6 +36,9 @@ const FEATURES = {
 };
 /** The lowest version of each release line that `engines` allows. */
 const NODES = ['20.19.0', '22.12.0', '24'];
+/** The versions that README names. */
+const RUNTIMES = ['bun@1.4', 'deno@2.9'];
+const isNode = (node) => !node.includes('@');
 const WAYS = [
   { module: 'esm', type: 'module', platform: 'express' },
   { module: 'cjs', type: 'commonjs', platform: 'fastify' },
@@ -50,10 +54,10 @@ const {
 } = readOptions({
   name: 'matrix',
   about: `Installs the packed package into applications on each Nest and each Node, as ES modules on Express and as
-CommonJS on Fastify, and runs the features of test/matrix; bullmq needs redis-server. Then it creates applications with
-the Nest CLI and runs test/matrix/scaffold in them: under the test runner of the scaffold (jest on Nest 11, vitest on
-Nest 12), with each builder of the CLI (builders), and with the strictest types that such an application can have
-(types, on Nest 11).
+CommonJS on Fastify, and runs the features of test/matrix, also on Bun and Deno; bullmq needs redis-server. Then, on
+Node only, it creates applications with the Nest CLI and runs test/matrix/scaffold in them: under the test runner of the
+scaffold (jest on Nest 11, vitest on Nest 12), with each builder of the CLI (builders), and with the strictest types that
+such an application can have (types, on Nest 11).
 
 The exit code is 0 if all of them work, 1 if one does not, and 2 for a wrong option.`,
   options: {
@@ -62,11 +66,13 @@ The exit code is 0 if all of them work, 1 if one does not, and 2 for a wrong opt
       throw new UsageError(`--${name} must be 11 or 12, but is ${text}`);
     }),
     node: listOption(
-      'versions of Node, of the npm package `node`, or `current`',
-      NODES.join(),
+      'versions of Node, of the npm package `node`, `current`, bun@VERSION or deno@VERSION',
+      [...NODES, ...RUNTIMES].join(),
       (name, text) => {
-        if (/^(current|[\d.]+)$/.test(text)) return text;
-        throw new UsageError(`--${name} must be versions or current, but has ${text}`);
+        if (/^(current|((bun|deno)@)?[\d.]+)$/.test(text)) return text;
+        throw new UsageError(
+          `--${name} must be versions, current, bun@VERSION or deno@VERSION, but has ${text}`,
+        );
       },
     ),
     only: listOption('features and parts to check', PARTS.join(), (name, text) => {
@@ -85,7 +91,8 @@ await inScratch(async (scratch) => {
   if (features.length > 0) await checkFeatures(scratch, tarball, binaries);
   for (const nest of nests) {
     const parts = SCAFFOLD_PARTS.filter((part) => only.includes(part) && part in SCAFFOLDS[nest]);
-    if (parts.length > 0) await checkScaffold(scratch, tarball, nest, parts, binaries);
+    if (parts.length > 0 && nodes.some(isNode))
+      await checkScaffold(scratch, tarball, nest, parts, binaries);
   }
 });
 
@@ -110,7 +117,7 @@ async function checkScaffold(scratch, tarball, nest, parts, binaries) {
   );
   for (const { part, name, prepare, test } of checks) {
     if (prepare && !(await attempt([nest, 'build', part, name], () => prepare(app)))) continue;
-    for (const node of nodes) {
+    for (const node of nodes.filter(isNode)) {
       await attempt([nest, node, part, name], () => test(app, binaries.get(node)));
     }
   }
@@ -148,10 +155,11 @@ function fail(message) {
 
 async function installNode(scratch, version) {
   if (version === 'current') return process.execPath;
-  const directory = join(scratch, `node-${version}`);
+  const runtime = isNode(version) ? `node@${version}` : version;
+  const directory = join(scratch, runtime);
   await makePackage(directory, { private: true });
-  await install(directory, `node@${version}`);
-  return join(directory, 'node_modules/node/bin/node');
+  await install(directory, runtime);
+  return join(directory, 'node_modules/.bin', runtime.split('@')[0]);
 }
 
 async function installApp(scratch, tarball, nest) {
@@ -189,7 +197,8 @@ async function compile(directory, { module, type }) {
 async function check(directory, { module, platform }, nest, node, binary) {
   const main = join(directory, module, 'main.js');
   const options = { cwd: directory, timeout: TIME_LIMIT };
-  const args = [main, platform, ...features];
+  const command = node.startsWith('deno') ? ['run', '--allow-all'] : [];
+  const args = [...command, main, platform, ...features];
   const { value, failure, seconds } = await timed(() => run(binary, args, options));
   const { stdout } = value ?? failure;
   const ok = stdout.split('\n');
