@@ -34,7 +34,8 @@ export class DelayedWatches {
   private startTimer(): void {
     const { first } = this.waiting;
     if (!first) return;
-    const delay = first.watchAt - performance.now();
+    // Bun and Deno print a warning of a negative delay.
+    const delay = Math.max(0, first.watchAt - performance.now());
     this.timer = detached(() => setTimeout(() => this.onTimer(), delay).unref());
   }
 
