@@ -39,7 +39,7 @@ import { QueueItemError } from './errors.js';
  *
  * 1. List the items and the locks. Take the first item without a lock. If another consumer was faster, take a random one
  *    of the first few next time, so that consumers do not all try the same item.
- * 2. Create the lock of the item, and read the item behind it; if it is gone, another consumer has handled it.
+ * 2. Create the lock of the item. Read the item; if it is gone, another consumer has handled it.
  * 3. Call the handler. Delete the item and the lock in one transaction; where that fails, the item and then the lock.
  * 4. Without a free item, watch the list of items and the locks of the others: the lock of a consumer that crashed goes
  *    with its session.
@@ -184,7 +184,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     const { client, path, lockPath } = this.queue;
     const paths = { lock: `${lockPath}/${name}`, item: `${path}/${name}` };
     try {
-      const acquire = () => ItemLock.acquire(client, session, paths, !this.items.isContended);
+      const acquire = () => ItemLock.acquire(client, session, paths);
       const lock = await this.refused.repeat(lockPath, acquire);
       if (lock) return lock;
       this.items.onContended(name);
@@ -204,7 +204,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   ): Promise<number> {
     const { client } = this.queue;
     const path = `${this.queue.path}/${name}`;
-    const node = await lock.read();
+    const node = await retryInSession(client, session, () => session.get(path));
     if (node) this.items.onAcquired();
     else this.items.onContended(name);
     // close() does not wait for a handler that starts after its timeout.

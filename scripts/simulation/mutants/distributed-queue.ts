@@ -62,7 +62,7 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: ITEM_LOCK,
-        search: 'if (!uncertain || !(await hasData(client, session, lock, id))) return undefined;',
+        search: 'if (!uncertain || !(await hasData(client, session, path, id))) return undefined;',
         replace: 'if (!uncertain) return undefined;',
       },
     ],
@@ -73,15 +73,16 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     workload: 'queue',
     edits: [
       {
-        file: ITEM_LOCK,
-        search: 'let creating = create();',
+        file: CONSUMER,
+        search:
+          'const lock = await this.refused.repeat(lockPath, acquire);\n      if (lock) return lock;',
         replace:
-          'const early = isProbablyFree ? session.get(item) : undefined; early?.catch(() => {}); let creating = create();',
+          'const early = session.get(paths.item).catch(() => undefined); const lock: any = await this.refused.repeat(lockPath, acquire);\n      if (lock) lock.early = await early;\n      if (lock) return lock;',
       },
       {
-        file: ITEM_LOCK,
-        search: 'let reading = isProbablyFree ? session.get(item) : undefined;',
-        replace: 'let reading = early;',
+        file: CONSUMER,
+        search: 'const node = await retryInSession(client, session, () => session.get(path));',
+        replace: 'const node = (lock as any).early;',
       },
     ],
   },

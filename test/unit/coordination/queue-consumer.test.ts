@@ -19,8 +19,7 @@ const QUEUE = {
   ensurePaths: () => Promise.resolve(),
 };
 
-const acquire = (session: object, isProbablyFree: boolean) =>
-  ItemLock.acquire({} as ZkClient, session as Session, PATHS, isProbablyFree);
+const acquire = (session: object) => ItemLock.acquire({} as ZkClient, session as Session, PATHS);
 
 it('a lock that was released is not watched', async () => {
   let reads = 0;
@@ -31,7 +30,7 @@ it('a lock that was released is not watched', async () => {
     delete: () => Promise.resolve(),
     get: () => new Promise<never>(() => void reads++),
   };
-  const lock = await acquire(session, false);
+  const lock = await acquire(session);
   await lock!.release();
   lock!.watchNodes();
   expect(reads).toBe(0);
@@ -82,26 +81,9 @@ it('a consumer claims its lock after a lost reply, if the repetition of the crea
     sync: () => Promise.resolve(),
     get: () => Promise.resolve({ data }),
   };
-  const lock = await acquire(session, false);
+  const lock = await acquire(session);
   expect(lock).toBeInstanceOf(ItemLock);
   expect(errors).toEqual([]);
-});
-
-it('an item that was read behind a create without a reply is read again', async () => {
-  const creates = [
-    Promise.reject(new ConnectionError('the reply was lost', { maybeApplied: true })),
-    Promise.resolve(PATHS.lock),
-  ];
-  let reads = 0;
-  const session = {
-    alive: true,
-    connected: true,
-    onUntrusted: () => () => {},
-    create: () => creates.shift()!,
-    get: () => Promise.resolve({ data: ++reads }),
-  };
-  const lock = await acquire(session, true);
-  expect(await lock!.read()).toEqual({ data: 2 });
 });
 
 it('a lock whose deletion with the item got no reply is not deleted again: another consumer may have it', async () => {
@@ -119,7 +101,7 @@ it('a lock whose deletion with the item got no reply is not deleted again: anoth
     get: () => Promise.resolve({ data: Buffer.from('the id of another consumer') }),
     delete: (path: string) => Promise.resolve(requests.push(path)),
   };
-  const lock = await acquire(session, false);
+  const lock = await acquire(session);
   await lock!.deleteItem({ czxid: 5 } as Stat);
   await lock!.release();
   expect(requests).toEqual([]);

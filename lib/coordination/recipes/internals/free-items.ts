@@ -65,11 +65,6 @@ export class FreeItems {
     return name;
   }
 
-  /** Whether other consumers were faster recently. */
-  get isContended(): boolean {
-    return this.choiceSize > 1;
-  }
-
   /** Another consumer was faster. */
   onContended(name: string): void {
     this.locked.add(name);

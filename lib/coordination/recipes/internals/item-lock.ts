@@ -30,8 +30,6 @@ interface ItemPaths {
   readonly item: string;
 }
 
-type StoredItem = Awaited<ReturnType<Session['get']>>;
-
 export class ItemLock {
   readonly watchAt = performance.now() + WATCH_AFTER;
   private readonly lost = new AbortController();
@@ -47,8 +45,6 @@ export class ItemLock {
     private readonly session: Session,
     private readonly paths: ItemPaths,
     private readonly id: Buffer,
-    /** The first read of the item, if it was sent behind the create. */
-    private reading: Promise<StoredItem> | undefined,
   ) {
     this.unsubscribe = session.onUntrusted((reason) => this.lose(reason));
   }
@@ -57,40 +53,31 @@ export class ItemLock {
    * Creates the lock. Resolves to undefined if another consumer has it. After a lost reply it waits for the connection,
    * because the znode may exist.
    *
-   * @param isProbablyFree whether the item is read in the same round trip, in vain if another consumer has the lock
    * @throws NodeError NO_NODE if the parent does not exist; SessionExpiredError; ConnectionError if nothing was created
    */
   static async acquire(
     client: ZkClient,
     session: Session,
     paths: ItemPaths,
-    isProbablyFree: boolean,
   ): Promise<ItemLock | undefined> {
-    const { lock, item } = paths;
+    const { lock: path } = paths;
     const id = Buffer.from(randomUUID());
-    const create = () => session.create(lock, id, { mode: 'ephemeral' });
-    let creating = create();
-    // The server carries out the requests of a session in order, so it reads the item when the lock exists.
-    let reading = isProbablyFree ? session.get(item) : undefined;
-    reading?.catch(() => {});
     for (let uncertain = false; ;) {
       try {
-        await creating;
+        await session.create(path, id, { mode: 'ephemeral' });
         break;
       } catch (error) {
-        reading = undefined;
         if (isCode(error, 'NODE_EXISTS')) {
-          if (!uncertain || !(await hasData(client, session, lock, id))) return undefined;
+          if (!uncertain || !(await hasData(client, session, path, id))) return undefined;
           break;
         }
         if (!(error instanceof ConnectionError)) throw error;
         uncertain ||= error.maybeApplied;
         if (!uncertain) throw error;
         await waitForConnection(client, session);
-        creating = create();
       }
     }
-    return new ItemLock(client, session, paths, id, reading);
+    return new ItemLock(client, session, paths, id);
   }
 
   /** Aborts when the lock is lost. */
@@ -107,16 +94,6 @@ export class ItemLock {
     if (this.released || this.signal.aborted) return;
     const message = `the lock of the queue item ${this.paths.lock} was lost: ${cause.message}`;
     this.lost.abort(new LeaseLostError(message, { cause }));
-  }
-
-  /** Reads the item. Resolves to undefined if it does not exist. */
-  read(): Promise<StoredItem | undefined> {
-    const { client, session, paths } = this;
-    return retryInSession(client, session, () => {
-      const reading = this.reading ?? session.get(paths.item);
-      this.reading = undefined;
-      return reading;
-    });
   }
 
   /** Whether the znode exists, although the lease was lost. Waits for the connection. */

@@ -2,8 +2,9 @@ import {
   DistributedAtomicLong,
   DistributedBarrier,
   DistributedDoubleBarrier,
+  WaitTimeoutError,
 } from 'nestjs-zookeeper/coordination';
-import { WaitTimeoutError, type ZkClient } from 'nestjs-zookeeper/recipes';
+import { type ZkClient } from 'nestjs-zookeeper/recipes';
 import { simulate, type World } from 'nestjs-zookeeper/testing';
 import { expect, it } from 'vitest';
 
