@@ -35,8 +35,7 @@ export const BARRIER_MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: BARRIER,
-        search:
-          'for (const name of this.names) await this.untilDeleted(name, limit);',
+        search: 'for (const name of this.names) await this.untilDeleted(name, limit);',
         replace: '',
       },
     ],
