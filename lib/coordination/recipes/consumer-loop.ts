@@ -203,7 +203,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
     freeSlot: () => void,
   ): Promise<number> {
     const { client } = this.queue;
-    const path = `${this.queue.path}/${name}`;
+    const { item: path } = lock.paths;
     const node = await retryInSession(client, session, () => session.get(path));
     if (node) this.items.onAcquired();
     else this.items.onContended(name);

@@ -43,7 +43,7 @@ export class ItemLock {
   private constructor(
     private readonly client: ZkClient,
     private readonly session: Session,
-    private readonly paths: ItemPaths,
+    readonly paths: ItemPaths,
     private readonly id: Buffer,
   ) {
     this.unsubscribe = session.onUntrusted((reason) => this.lose(reason));
@@ -122,9 +122,9 @@ export class ItemLock {
   }
 
   /**
-   * Deletes the item, and the lock in the same transaction if the server permits that. Resolves when the item does not exist.
-   * After a lost reply, or if the lease was lost, it deletes the item only if it is still the one that was read: the item may be
-   * gone, and only if the queue itself was deleted and created again can another item have its name.
+   * Deletes the item, and the lock in the same transaction if that succeeds. After a lost reply, or if the lease was lost, it
+   * first checks that the znode is the item that was read: if the queue was deleted and created again, another item may have
+   * its name.
    */
   async deleteItem({ czxid }: Stat): Promise<void> {
     const { client, session, paths } = this;
