@@ -15,7 +15,7 @@ vi.mock(import('node:worker_threads'), async (importOriginal) => ({
   workerData: { options: resolveOptions({}), saved: undefined },
 }));
 
-test('The thread lets go of a port that has no close(), as on Deno', async () => {
+test('the thread of the server needs no close() of its port, which Deno does not have', async () => {
   await import('../../../lib/embedded/worker.js');
   await vi.waitFor(() => expect(port.postMessage).toHaveBeenCalledTimes(1));
   expect(port.unref).not.toHaveBeenCalled();

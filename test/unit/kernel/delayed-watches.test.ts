@@ -7,7 +7,7 @@ vi.mock(import('node:timers'), async (importOriginal) => ({
   setTimeout: setTimer as never,
 }));
 
-test('A watch that is overdue starts a timer without a negative delay', () => {
+test('the timer of an overdue watch has no negative delay', () => {
   new DelayedWatches().add({ watchAt: performance.now() - 5, watchNodes: () => {} });
   expect(setTimer).toHaveBeenCalledExactlyOnceWith(expect.any(Function), 0);
 });
