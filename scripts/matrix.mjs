@@ -37,7 +37,7 @@ const FEATURES = {
 /** The lowest version of each release line that `engines` allows. */
 const NODES = ['20.19.0', '22.12.0', '24'];
 /** The versions that README names. */
-const RUNTIMES = ['bun@1.4', 'deno@2.9'];
+const RUNTIMES = ['bun@1.4.5', 'deno@2.9.6'];
 const isNode = (node) => !node.includes('@');
 const WAYS = [
   { module: 'esm', type: 'module', platform: 'express' },
