@@ -3,6 +3,7 @@ import { currentChain, runDetached } from './call-chain.js';
 import { reportDeadHolder } from './dead-holder.js';
 import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from '../client/fifo-set.js';
+import { ShortLivedMap } from '../client/short-lived-map.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
 import type { AcquireOptions } from './lease.js';
@@ -56,7 +57,7 @@ interface AcquireContext {
   whyBlocked(node: BlockingNode, session: Session): string | undefined;
 }
 
-type LocalQueues = Map<string, LocalQueue>;
+type LocalQueues = ShortLivedMap<string, LocalQueue>;
 
 /** The queues that are in use, by client and by recipe and path. */
 const queuesInUse = new WeakMap<ZkClient, LocalQueues>();
@@ -72,7 +73,7 @@ export function findLocalQueue(
   variant = '',
 ): LocalQueue {
   let queues = queuesInUse.get(client);
-  if (!queues) queuesInUse.set(client, (queues = new Map()));
+  if (!queues) queuesInUse.set(client, (queues = new ShortLivedMap()));
   const name = `${recipe}${variant} ${path}`;
   return queues.get(name) ?? new LocalQueue(specOf(), queues, name);
 }

@@ -1,4 +1,5 @@
 import { CreateFlag, ErrorCode } from '../../protocol/codes.js';
+import { ShortLivedMap } from '../short-lived-map.js';
 import { parentOf } from '../validation.js';
 import type { RequestOf } from './transport.js';
 import type { Call, WireRequest } from './wire-requests.js';
@@ -82,7 +83,7 @@ export class RequestQueue {
   readonly #directories = new Set<string>();
   #waiting: Call[] = [];
   /** The groups under way, by their paths. No two of them have a path in common. */
-  readonly #byPath = new Map<string, Group>();
+  readonly #byPath = new ShortLivedMap<string, Group>();
   #groups = 0;
 
   add(call: Call): void {
@@ -169,7 +170,7 @@ class Selection {
 
   constructor(
     private readonly frames: Frame[],
-    private readonly underWay: ReadonlyMap<string, Group>,
+    private readonly underWay: Pick<ShortLivedMap<string, Group>, 'get' | 'has'>,
   ) {}
 
   /**
