@@ -271,6 +271,17 @@ export class Session {
   }
 
   /**
+   * Reads data and stat behind the create of another znode, which was requested before.
+   *
+   * @param created the path of that znode
+   * @internal
+   */
+  async getAfter(path: string, created: string): Promise<Content> {
+    const full = checkRequest(this.#chroot, path);
+    return this.request({ kind: 'get', path: full, after: this.#chroot + created }, path);
+  }
+
+  /**
    * Replaces the data of an existing znode.
    *
    * @param version the expected version of its data; default -1: any

@@ -72,6 +72,7 @@ export interface Frame {
  * - A create or a delete joins the group of this turn, and passes the reads and single requests before it.
  * - A change waits while a group under way concerns its node or the parent.
  * - A create or a delete waits while too many groups are under way. With those that wait it forms the next group.
+ * - A read waits while it depends on two groups under way, of its own node and of the create that it follows.
  */
 export class RequestQueue {
   /** Whether the server knows `multi`. */
@@ -187,12 +188,18 @@ class Selection {
       if (joins) return this.#join(call, paths);
       if (concerns(paths, this.#group.paths) && !this.#dissolveGroup()) return false;
     } else {
-      dependsOn = this.underWay.get(paths[0]!);
-      if (!dependsOn && concerns(paths, this.#group.paths)) dependsOn = this.#group;
+      const groups = paths.flatMap((path) => this.#groupOf(path) ?? []);
+      // Repeated with one of two groups, the read might pass the other one.
+      if (groups.some((group) => group !== groups[0])) return false;
+      [dependsOn] = groups;
     }
     this.frames.push({ sent: call, dependsOn });
     if (this.#groupAt >= 0) for (const path of paths) this.#behind.add(path);
     return true;
+  }
+
+  #groupOf(path: string): Group | undefined {
+    return this.underWay.get(path) ?? (this.#group.paths.has(path) ? this.#group : undefined);
   }
 
   block(request: WireRequest): void {
@@ -223,12 +230,14 @@ class Selection {
   }
 }
 
-/** Returns the nodes that a request concerns. A change also concerns the parent. */
+/** Returns the nodes that a request concerns. A change also concerns the parent, a read the create that it follows. */
 function pathsOf(request: WireRequest, withParent = CHANGES.has(request.kind)): string[] {
   if (request.kind === 'multi') return request.operations.flatMap((each) => pathsOf(each, true));
   const { path } = request;
   if (path === undefined) return [];
-  return withParent ? [path, parentOf(path)] : [path];
+  const paths = withParent ? [path, parentOf(path)] : [path];
+  if ('after' in request) paths.push(request.after!);
+  return paths;
 }
 
 function concerns(paths: readonly string[], others: Pick<ReadonlySet<string>, 'has'>): boolean {
