@@ -1,4 +1,5 @@
 import type { Session, ZkClient } from '../client/index.js';
+import { Affinity } from './affinity.js';
 import { currentChain, runDetached } from './call-chain.js';
 import { reportDeadHolder } from './dead-holder.js';
 import { watchForDeadlock } from './deadlock/detector.js';
@@ -263,12 +264,14 @@ export function acquireQueued(
 ): Promise<Grant> | Grant {
   const { wait = Infinity, signal, details, fairness } = options;
   const strict = fairness === 'strict';
-  const linger = strict ? 0 : (options.linger ?? 0);
+  const affinity = !strict && options.linger === 'auto' ? Affinity.of(lock.client) : undefined;
+  const asked = affinity ? affinity.lingerOf(lock) : (options.linger as number | undefined);
+  const linger = strict ? 0 : (asked ?? 0);
   const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
   const data = linger > 0 ? withLingerMark(plain) : plain;
   const newSpec = () => queuedSpec(lock, names, strict, isContender);
   const queue = strict ? new LocalQueue(newSpec()) : findLocalQueue(lock, newSpec);
-  return queue.acquire({ subject: lock, wait, signal, data, linger, count: 1 });
+  return queue.acquire({ subject: lock, wait, signal, data, linger, affinity, count: 1 });
 }
 
 function queuedSpec(
