@@ -1,7 +1,7 @@
 import { CreateFlag, ErrorCode } from '../../protocol/codes.js';
 import { ShortLivedMap } from '../short-lived-map.js';
 import { parentOf } from '../validation.js';
-import type { RequestOf } from './transport.js';
+import type { MultiOperation, RequestOf } from './transport.js';
 import type { Call, WireRequest } from './wire-requests.js';
 
 /*
@@ -21,7 +21,7 @@ import type { Call, WireRequest } from './wire-requests.js';
  */
 
 /** The limits of one group. The server refuses a request above `jute.maxbuffer`, by default one mebibyte. */
-const MAX_REQUESTS = 128;
+const MAX_OPERATIONS = 128;
 const MAX_BYTES = 32 * 1024;
 /** A generous bound of the bytes of a request in addition to its path and data. */
 const OVERHEAD = 128;
@@ -33,12 +33,13 @@ const MAX_SEARCHED = 1024;
 
 const CHANGES: ReadonlySet<string> = new Set(['create', 'delete', 'set', 'setAcl', 'multi']);
 
-type Groupable = RequestOf<'create' | 'delete'>;
+type Groupable = RequestOf<'create' | 'delete' | 'multi'>;
 
 /** Creates and deletes that travel in one `multi`. */
 export class Group {
   readonly calls: Call[] = [];
-  readonly requests: Groupable[] = [];
+  /** Those of all calls. */
+  readonly operations: MultiOperation[] = [];
   /** The nodes that it creates or deletes, and their parents. */
   readonly paths = new Set<string>();
   #bytes = 0;
@@ -46,15 +47,29 @@ export class Group {
   /** Returns false if the request would exceed the limits of a group. The first request never does. */
   add(call: Call): boolean {
     const request = call.request as Groupable;
-    const data = request.kind === 'create' ? request.data.length : 0;
-    const bytes = OVERHEAD + 3 * request.path.length + data;
-    const { length } = this.calls;
-    if (length > 0 && (length === MAX_REQUESTS || this.#bytes + bytes > MAX_BYTES)) return false;
+    const added = request.kind === 'multi' ? request.operations : [request];
+    const bytes = added.reduce((sum, each) => sum + bytesOf(each), 0);
+    const isFull =
+      this.operations.length + added.length > MAX_OPERATIONS || this.#bytes + bytes > MAX_BYTES;
+    if (this.calls.length > 0 && isFull) return false;
     this.#bytes += bytes;
     this.calls.push(call);
-    this.requests.push(request);
+    this.operations.push(...added);
     for (const path of pathsOf(request)) this.paths.add(path);
     return true;
+  }
+
+  /** Gives each call the results of its operations. */
+  reply(results: readonly unknown[]): void {
+    let next = 0;
+    for (const { request, reply } of this.calls) {
+      if (request.kind !== 'multi') {
+        reply(ErrorCode.ok, results[next++]);
+        continue;
+      }
+      const own = results.slice(next, (next += request.operations.length));
+      reply(ErrorCode.ok, { results: own });
+    }
   }
 }
 
@@ -155,7 +170,7 @@ export class RequestQueue {
   /** Returns false for a create that may well fail, which would fail the whole group. */
   #mayJoin(request: WireRequest): boolean {
     if (!this.knowsMulti || !isGroupable(request)) return false;
-    return request.kind === 'delete' || this.#directories.has(parentOf(request.path));
+    return request.kind !== 'create' || this.#directories.has(parentOf(request.path));
   }
 }
 
@@ -177,7 +192,7 @@ class Selection {
   /**
    * Returns whether the request is sent now.
    *
-   * @param joins whether it may travel in a group. A transaction may not, because it may fail
+   * @param joins whether it may travel in a group
    */
   take(call: Call, joins: boolean): boolean {
     const paths = pathsOf(call.request);
@@ -244,10 +259,19 @@ function concerns(paths: readonly string[], others: Pick<ReadonlySet<string>, 'h
   return paths.some((path) => others.has(path));
 }
 
-/** The create of a container often fails, and an old server does not know one with a TTL. */
+/**
+ * The create of a container often fails, and so may a transaction, unless it only deletes. An old server does not know a create
+ * with a TTL.
+ */
 function isGroupable(request: WireRequest): request is Groupable {
+  if (request.kind === 'multi') return request.operations.every(({ kind }) => kind === 'delete');
   if (request.kind !== 'create') return request.kind === 'delete';
   return request.ttl === undefined && request.flags !== CreateFlag.container;
+}
+
+function bytesOf(operation: MultiOperation): number {
+  const data = 'data' in operation ? operation.data.length : 0;
+  return OVERHEAD + 3 * operation.path.length + data;
 }
 
 /** Whether there are at least two creates and deletes. Most queues have fewer, and no arrays are allocated for them. */

@@ -198,6 +198,33 @@ describe('creates and deletes of one turn', () => {
     expect(outcomes.map(({ code }) => code)).toEqual([ok, ok, ok, noNode, ok]);
   });
 
+  it('include transactions that only delete, each of which succeeds or fails as a whole', async () => {
+    const { transport, types } = await attach();
+    for (const path of ['/a/0', '/a/1', '/b/0', '/b/1']) await create(transport, path);
+    types.length = 0;
+    const removeBoth = (...paths: string[]) =>
+      outcome((reply) => {
+        const operations = paths.map((path) => ({ kind: 'delete', path, version: -1 }) as const);
+        return transport.request({ kind: 'multi', operations }, reply);
+      });
+    const results = [undefined, undefined];
+    expect(await Promise.all([removeBoth('/a/0', '/b/0'), create(transport, '/a/2')])).toEqual([
+      { code: ok, result: { results } },
+      { code: ok, result: '/a/2' },
+    ]);
+    expect(types).toEqual([OpCode.multi]);
+    const outcomes = [
+      removeBoth('/a/2', '/none'),
+      removeBoth('/a/1', '/b/1'),
+      list(transport, '/a'),
+    ];
+    expect(await Promise.all(outcomes)).toEqual([
+      { code: ok, result: { failed: 1, code: noNode } },
+      { code: ok, result: { results } },
+      ['2'],
+    ]);
+  });
+
   it('wait while a group is under way, in their order', async () => {
     const { transport, types } = await attach();
     const first = [create(transport, '/1'), remove(transport, '/none')];
