@@ -99,6 +99,10 @@ byte caller[CALLERS];
 byte round[CALLERS];
 #endif
 
+#ifdef RE_ENTERS_LOST_LEASE
+bool inside[CALLERS]; /* whether its work continues after a loss */
+#endif
+
 #ifdef TOKENS
 byte zxid;            /* of the last transaction */
 byte pzxid;           /* of the parent */
@@ -497,10 +501,6 @@ end:
 }
 
 /* ---- Callers ---- */
-
-#ifdef RE_ENTERS_LOST_LEASE
-bool inside[CALLERS];
-#endif
 
 inline finish(c) {
 #if ROUNDS == 0
