@@ -254,6 +254,7 @@ inline grant(i) {
 #ifdef RE_ENTERS_LOST_LEASE
   assert(!inside[k]);           /* rule 9 */
 #endif
+  printf("  granted to caller %d\n", k);
   caller[k] = HOLD;
   nextHead(i, k ^ 1);
   st[i] = HELD;
@@ -376,6 +377,16 @@ inline list(i) {
 #endif
 }
 
+#ifdef ORDERS_QUEUE_BY_NAME
+inline goFirst(i) {
+  ahead[i] = NONE;
+  st[i] = FIRST;
+#ifdef TOKENS
+  from[i] = pzxid
+#endif
+}
+#endif
+
 /* The reply that grants the lock has arrived. Rule 5: a pause may have outlived the session. */
 inline receive(i) {
   if
@@ -433,42 +444,46 @@ proctype Place(byte i) {
 end:
   do
   /* Rule 1, step 1: the create. Its reply may be lost, or the request. */
-  :: d_step { st[i] == IDLE && WAITS(i) && up[PROCESS(i)] && size < SIZE ->
+  :: d_step { st[i] == IDLE && WAITS(i) && up[PROCESS(i)] && size < SIZE -> printf("place %d: create\n", i);
       create(i); st[i] = LIST }
   :: d_step { st[i] == IDLE && WAITS(i) && up[PROCESS(i)] && size < SIZE && faults > 0 ->
+      printf("place %d: create, reply lost\n", i);
       faults--; create(i); st[i] = UNKNOWN; up[PROCESS(i)] = false }
-  :: d_step { st[i] == IDLE && WAITS(i) && up[PROCESS(i)] && faults > 0 ->
+  :: d_step { st[i] == IDLE && WAITS(i) && up[PROCESS(i)] && faults > 0 -> printf("place %d: create, request lost\n", i);
       faults--; st[i] = UNKNOWN; up[PROCESS(i)] = false }
   /* After a lost reply the znode is searched for, and is created again only if it does not exist. */
-  :: d_step { st[i] == UNKNOWN && up[PROCESS(i)] ->
+  :: d_step { st[i] == UNKNOWN && up[PROCESS(i)] -> printf("place %d: search\n", i);
 #ifdef CREATES_AGAIN_WITHOUT_SEARCH
       reset(i)
 #else
       if :: own[i] == GONE || behind[PROCESS(i)] -> reset(i) :: else -> st[i] = LIST fi
 #endif
     }
-  :: d_step { st[i] == LIST && up[PROCESS(i)] -> list(i) }
+  :: d_step { st[i] == LIST && up[PROCESS(i)] -> printf("place %d: list\n", i); list(i) }
 #ifdef ORDERS_QUEUE_BY_NAME
   /* The random part of its name puts the znode first. */
-  :: d_step { st[i] == LIST && up[PROCESS(i)] && !joined[i] && own[i] != GONE -> list(i); ahead[i] = NONE; st[i] = FIRST }
+  :: d_step { st[i] == LIST && up[PROCESS(i)] && !joined[i] && own[i] != GONE ->
+      printf("place %d: list by name\n", i); list(i); goFirst(i) }
 #endif
 #ifdef WATCHES_WITHOUT_READING
-  :: d_step { st[i] == SEARCH && up[PROCESS(i)] -> if :: ahead[i] == GONE -> st[i] = STUCK :: else -> st[i] = WATCH fi }
+  :: d_step { st[i] == SEARCH && up[PROCESS(i)] ->
+      printf("place %d: watch\n", i); if :: ahead[i] == GONE -> st[i] = STUCK :: else -> st[i] = WATCH fi }
 #endif
-  :: d_step { st[i] == FIRST && !NEEDSWRITE(i) -> receive(i) }
+  :: d_step { st[i] == FIRST && !NEEDSWRITE(i) -> printf("place %d: listing arrives\n", i); receive(i) }
 #ifdef KEEPER
-  :: d_step { st[i] == FIRST && NEEDSWRITE(i) && up[i] ->
+  :: d_step { st[i] == FIRST && NEEDSWRITE(i) && up[i] -> printf("place %d: write\n", i);
       if
       :: own[i] == GONE -> reset(i)
       :: else -> zxid++; from[i] = zxid; st[i] = WRITTEN; renumber()
       fi }
-  :: d_step { st[i] == WRITTEN -> receive(i) }
+  :: d_step { st[i] == WRITTEN -> printf("place %d: write arrives\n", i); receive(i) }
 #endif
-  :: d_step { st[i] == WATCH && ahead[i] == GONE && up[PROCESS(i)] -> st[i] = LIST; ahead[i] = NONE }
+  :: d_step { st[i] == WATCH && ahead[i] == GONE && up[PROCESS(i)] ->
+      printf("place %d: notified\n", i); st[i] = LIST; ahead[i] = NONE }
 #ifdef STRICT
-  :: d_step { st[i] == WATCH && FOLLOWS(i) && TRUSTED(PROCESS(i)) -> follow(i); grant(i) }
+  :: d_step { st[i] == WATCH && FOLLOWS(i) && TRUSTED(PROCESS(i)) -> printf("place %d: succeed\n", i); follow(i); grant(i) }
   /* A strict caller watches its own znode while it waits. */
-  :: d_step { st[i] == WATCH && robbed[i] && up[PROCESS(i)] ->
+  :: d_step { st[i] == WATCH && robbed[i] && up[PROCESS(i)] -> printf("place %d: own znode gone\n", i);
       robbed[i] = false;
 #ifndef STRICT_CALLER_WITHOUT_OWN_ZNODE
       reset(i)
@@ -476,27 +491,29 @@ end:
     }
 #else
   /* The budget is spent: the queue is listed, and the lock is passed on if another process waits. */
-  :: d_step { st[i] == DEFERRED && up[i] ->
+  :: d_step { st[i] == DEFERRED && up[i] -> printf("place %d: list contenders\n", i);
       if
       :: size > 1 || own[i] == GONE -> leave(i)
       :: else -> used[i] = 0; st[i] = HELD; advance(i, false)
       fi }
-  :: d_step { st[i] == DEFERRED && !TRUSTED(i) -> leave(i) }
-  :: d_step { st[i] == LINGER && WAITS(i) -> advance(i, false) }
+  :: d_step { st[i] == DEFERRED && !TRUSTED(i) -> printf("place %d: close\n", i); leave(i) }
+  :: d_step { st[i] == LINGER && WAITS(i) -> printf("place %d: grant while lingering\n", i); advance(i, false) }
 #ifndef LINGERS_DESPITE_ARRIVALS
-  :: d_step { st[i] == LINGER && up[i] && size > 1 -> leave(i) }
+  :: d_step { st[i] == LINGER && up[i] && size > 1 -> printf("place %d: yield\n", i); leave(i) }
 #endif
-  :: d_step { st[i] == LINGER && !WAITS(i) && size <= 1 -> leave(i) }
+  :: d_step { st[i] == LINGER && !WAITS(i) && size <= 1 -> printf("place %d: linger ends\n", i); leave(i) }
 #endif
   /* A holder watches its own znode: it notices a deletion, and a request for revocation. */
   :: d_step { (st[i] == HELD || st[i] == DEFERRED || st[i] == LINGER) && robbed[i] && up[PROCESS(i)] ->
+      printf("place %d: lost, znode deleted\n", i);
       robbed[i] = false;
 #ifndef IGNORES_DELETION_OF_OWN_NODE
       loseCallers(i);
       reset(i)
 #endif
     }
-  :: d_step { st[i] == HELD && up[PROCESS(i)] && own[i] < NONE && !revoked[i] && faults > 0 -> faults--; revoked[i] = true }
+  :: d_step { st[i] == HELD && up[PROCESS(i)] && own[i] < NONE && !revoked[i] && faults > 0 ->
+      printf("place %d: revoked\n", i); faults--; revoked[i] = true }
   od
 }
 
@@ -545,22 +562,23 @@ inline abandon(i) {
 proctype Caller(byte c) {
 end:
   do
-  :: d_step { caller[c] == REST && MAYBEGIN(c) ->
+  :: d_step { caller[c] == REST && MAYBEGIN(c) -> printf("caller %d: request\n", c);
 #if NC == 2 && !defined(STRICT)
       if :: caller[c ^ 1] != WAIT -> head[PLACE(c)] = c :: else fi;
 #endif
       caller[c] = WAIT }
-  :: d_step { caller[c] == WAIT && faults > 0 ->
+  :: d_step { caller[c] == WAIT && faults > 0 -> printf("caller %d: cancel\n", c);
       faults--; finish(c); nextHead(PLACE(c), c ^ 1);
       if :: WAITS(PLACE(c)) :: else -> abandon(PLACE(c)) fi }
-  :: d_step { caller[c] == HOLD -> finish(c); advance(PLACE(c), false) }
+  :: d_step { caller[c] == HOLD -> printf("caller %d: release\n", c); finish(c); advance(PLACE(c), false) }
 #ifdef LINGERS
-  :: d_step { caller[c] == HOLD -> finish(c); advance(PLACE(c), true) }
+  :: d_step { caller[c] == HOLD -> printf("caller %d: release, linger\n", c); finish(c); advance(PLACE(c), true) }
 #endif
   /* Its holdAtMost is over. */
-  :: d_step { caller[c] == HOLD && faults > 0 -> faults--; caller[c] = LATE; advance(PLACE(c), false) }
+  :: d_step { caller[c] == HOLD && faults > 0 ->
+      printf("caller %d: holdAtMost is over\n", c); faults--; caller[c] = LATE; advance(PLACE(c), false) }
   /* Rule 9: a caller that has lost its lease only ends its work; its release does nothing. */
-  :: d_step { caller[c] == LATE ->
+  :: d_step { caller[c] == LATE -> printf("caller %d: late release\n", c);
 #ifdef RE_ENTERS_LOST_LEASE
       inside[c] = false;
 #endif
@@ -569,7 +587,8 @@ end:
 #endif
       finish(c) }
 #ifdef RE_ENTERS_LOST_LEASE
-  :: d_step { caller[c] == LATE -> inside[c] = true; caller[c] = WAIT; head[PLACE(c)] = c }
+  :: d_step { caller[c] == LATE ->
+      printf("caller %d: enters again\n", c); inside[c] = true; caller[c] = WAIT; head[PLACE(c)] = c }
 #endif
   od
 }
@@ -619,37 +638,40 @@ proctype Session(byte p) {
 end:
   do
   /* A session without a znode has nothing to lose. */
-  :: d_step { up[p] && faults > 0 && (ANY(p, OLD, 0) || !ALLIDLE(p)) -> faults--; up[p] = false }
+  :: d_step { up[p] && faults > 0 && (ANY(p, OLD, 0) || !ALLIDLE(p)) ->
+      printf("process %d: disconnected or paused\n", p); faults--; up[p] = false }
   /* The clocks. Nothing depends on the time before the deadline, so it passes in one step. */
-  :: d_step { !up[p] && idle[p] == 0 -> idle[p] = 3; age[p] = 3 }
-  :: d_step { !up[p] && idle[p] == 3 -> idle[p] = 4; age[p] = 4 }
+  :: d_step { !up[p] && idle[p] == 0 -> printf("process %d: three quarters of the timeout pass\n", p); idle[p] = 3; age[p] = 3 }
+  :: d_step { !up[p] && idle[p] == 3 -> printf("process %d: the timeout passes\n", p); idle[p] = 4; age[p] = 4 }
   /* The clock of the client is a quarter slower. */
-  :: d_step { !up[p] && idle[p] == 0 -> idle[p] = 4; age[p] = 3 }
+  :: d_step { !up[p] && idle[p] == 0 -> printf("process %d: the timeout passes, slow clock\n", p); idle[p] = 4; age[p] = 3 }
 #if defined(COUNTS_DEADLINE_FROM_REPLY) || defined(READS_EXTEND_DEADLINE)
   /* After half of the time the client has read a reply that waited in its socket, or that of a follower without a leader. */
-  :: d_step { !up[p] && idle[p] == 0 -> idle[p] = 4; age[p] = 2 }
+  :: d_step { !up[p] && idle[p] == 0 -> printf("process %d: the timeout passes, late reply\n", p); idle[p] = 4; age[p] = 2 }
 #endif
-  :: d_step { !up[p] && idle[p] == TIMEOUT && !expired[p] ->
+  :: d_step { !up[p] && idle[p] == TIMEOUT && !expired[p] -> printf("process %d: expired\n", p);
       expired[p] = true;
       deleteAll(p, OLD, 0);
       for (x : 0 .. PLACES - 1) { if :: PROCESS(x) == p -> robbed[x] = false :: else fi };
       k = 0 }
   /* Rule 4, step 3: the client declares its session lost. */
 #ifndef DECLARES_LOST_ONLY_ON_RECONNECT
-  :: d_step { !up[p] && !ended[p] && age[p] >= DEADLINE -> endSession(p); ended[p] = true }
+  :: d_step { !up[p] && !ended[p] && age[p] >= DEADLINE ->
+      printf("process %d: declares the session lost\n", p); endSession(p); ended[p] = true }
 #endif
   /* The reconnection, in the same session or in a new one. */
-  :: d_step { !up[p] && !expired[p] && TRUSTED(p) ->
+  :: d_step { !up[p] && !expired[p] && TRUSTED(p) -> printf("process %d: reconnected\n", p);
       up[p] = true;
 #ifdef FORGETS_WATCHES_ON_RECONNECT
       for (x : 0 .. PLACES - 1) { if :: PROCESS(x) == p && st[x] == WATCH -> st[x] = STUCK :: else fi }
 #endif
       heard(p) }
 #ifdef NO_SYNC_AFTER_RECONNECT
-  :: d_step { !up[p] && !expired[p] && TRUSTED(p) -> up[p] = true; behind[p] = true; heard(p) }
-  :: d_step { behind[p] -> behind[p] = false }
+  :: d_step { !up[p] && !expired[p] && TRUSTED(p) ->
+      printf("process %d: reconnected to a server that lags\n", p); up[p] = true; behind[p] = true; heard(p) }
+  :: d_step { behind[p] -> printf("process %d: its server has caught up\n", p); behind[p] = false }
 #endif
-  :: d_step { !up[p] && (expired[p] || ended[p]) ->
+  :: d_step { !up[p] && (expired[p] || ended[p]) -> printf("process %d: new session\n", p);
       if :: ended[p] :: else -> endSession(p) fi;
       up[p] = true; ended[p] = false; expired[p] = false; heard(p);
 #ifdef RETRIES_CREATE_ACROSS_SESSIONS
@@ -657,21 +679,23 @@ end:
 #endif
     }
   /* The leader expires a session that the client has given up. */
-  :: d_step { ANY(p, OLD, OLD) -> deleteAll(p, OLD, OLD) }
+  :: d_step { ANY(p, OLD, OLD) -> printf("process %d: old session expired\n", p); deleteAll(p, OLD, OLD) }
   /* Rule 3: deletions are sent again until a server has answered. */
-  :: d_step { up[p] && ANY(p, DELETE | OLD, DELETE) -> deleteFirst(p, DELETE | OLD, DELETE) }
+  :: d_step { up[p] && ANY(p, DELETE | OLD, DELETE) -> printf("process %d: delete\n", p); deleteFirst(p, DELETE | OLD, DELETE) }
 #ifdef DOES_NOT_RETRY_RELEASE
-  :: d_step { up[p] && ANY(p, DELETE | OLD, DELETE) && faults > 0 ->
+  :: d_step { up[p] && ANY(p, DELETE | OLD, DELETE) && faults > 0 -> printf("process %d: delete, request lost\n", p);
       faults--; up[p] = false;
       for (x : 0 .. SIZE - 1) { if :: x < size && OWNER(queue[x]) == p -> queue[x] = queue[x] & ~(DELETE | RELEASED) :: else fi };
       k = 0 }
 #endif
-  :: d_step { up[p] && ANY(p, HIDDEN | OLD, HIDDEN) -> deleteFirst(p, HIDDEN | OLD, HIDDEN) }
+  :: d_step { up[p] && ANY(p, HIDDEN | OLD, HIDDEN) ->
+      printf("process %d: found and deleted\n", p); deleteFirst(p, HIDDEN | OLD, HIDDEN) }
 #ifdef DELETIONS
   /* Another client deletes the znode of a place. */
-  :: d_step { ISROBBED(FIRSTPLACE(p)) -> rob(FIRSTPLACE(p)) }
+  :: d_step { ISROBBED(FIRSTPLACE(p)) -> printf("process %d: znode deleted by another client\n", p); rob(FIRSTPLACE(p)) }
 #ifdef STRICT
-  :: d_step { ISROBBED(FIRSTPLACE(p) + NC - 1) -> rob(FIRSTPLACE(p) + NC - 1) }
+  :: d_step { ISROBBED(FIRSTPLACE(p) + NC - 1) ->
+      printf("process %d: second znode deleted by another client\n", p); rob(FIRSTPLACE(p) + NC - 1) }
 #endif
 #endif
   od
