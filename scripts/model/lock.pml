@@ -14,10 +14,11 @@
  * The constants of a configuration:
  *   NP      processes, 2 or 3
  *   NC      callers of each process, 1 or 2
- *   NF      faults; a cancelled wait, a revocation and a deletion by another client count as faults
+ *   NF      faults; a cancelled wait, a revocation and a deletion count as faults
  *   ROUNDS  acquisitions of each caller, 1 or 2; 0: without end
  *   STRICT  1: strict order in groups
  *   KEEPER  1: the servers are ClickHouse Keeper
+ *   DELETIONS  1: another client may delete a znode
  *   BUG     the planted bug, or 0
  */
 #define TOKENS (ROUNDS > 0) /* tokens rise, so a model without end has none, or it would have no end of states */
@@ -43,19 +44,12 @@ mtype = {
 }
 
 #define CALLERS (NP * NC)
-#if STRICT
-#define SHARE 1 /* callers of a place */
-#define FIRSTPLACE(p) ((p) * NC)
-#define LASTPLACE(p) ((p) * NC + NC - 1)
-#define PROCESS(i) ((i) / NC)
-#else
-#define SHARE NC
-#define FIRSTPLACE(p) (p)
-#define LASTPLACE(p) (p)
-#define PROCESS(i) (i)
-#endif
+#define SHARE (NC - STRICT * (NC - 1)) /* callers of a place */
 #define PLACES (CALLERS / SHARE)
 #define PLACE(c) ((c) / SHARE)
+#define PROCESS(i) ((i) * SHARE / NC)
+#define FIRSTPLACE(p) ((p) * NC / SHARE)
+#define LASTPLACE(p) (((p) * NC + NC - 1) / SHARE)
 #define FIRSTCALLER(i) ((i) * SHARE)
 #define LASTCALLER(i) ((i) * SHARE + SHARE - 1)
 #define NEIGHBOUR(c) ((c) ^ (SHARE - 1)) /* the other caller of its place */
@@ -152,8 +146,7 @@ inline renumber() {
     for (x : 0 .. PLACES - 1) { unused = unused && from[x] != v && early[x] != v }
     for (x : 0 .. NP - 1) { unused = unused && heldFrom[x] != v }
     if
-    :: unused ->
-      zxid--; pzxid = pzxid - (pzxid > v); topFrom = topFrom - (topFrom > v);
+    :: unused -> zxid--; pzxid = pzxid - (pzxid > v); topFrom = topFrom - (topFrom > v);
       for (x : 0 .. PLACES - 1) { from[x] = from[x] - (from[x] > v); early[x] = early[x] - (early[x] > v) }
       for (x : 0 .. NP - 1) { heldFrom[x] = heldFrom[x] - (heldFrom[x] > v) }
     :: else
@@ -168,10 +161,7 @@ inline renumber() {
 
 /* ClickHouse Keeper raises the pzxid of a parent for a create only. */
 inline transaction(raises) {
-  if
-  :: TOKENS -> zxid++; if :: raises -> pzxid = zxid :: else fi; renumber()
-  :: else
-  fi
+  if :: TOKENS -> zxid++; if :: raises -> pzxid = zxid :: else fi; renumber() :: else fi
 }
 
 inline nextToken(i) {
@@ -186,11 +176,7 @@ inline nextToken(i) {
 /* ---- The queue ---- */
 
 inline shift(index, at) {
-  if
-  :: index == at -> index = GONE
-  :: index < NONE && index > at -> index--
-  :: else
-  fi
+  if :: index == at -> index = GONE :: index < NONE && index > at -> index-- :: else fi
 }
 
 inline remove(at) {
@@ -248,36 +234,26 @@ inline reset(i) {
   from[i] = 0; early[i] = 0; nth[i] = 0
 }
 
+inline markDeleted(i) { if :: own[i] < NONE -> queue[own[i]] = queue[own[i]] | DELETE :: else fi }
 /* Rule 3, step 5: the deletion is sent after the lease has ended, again and again. */
 inline leave(i) {
-  if :: own[i] < NONE -> queue[own[i]] = queue[own[i]] | DELETE :: else fi;
-  reset(i)
+  markDeleted(i); reset(i)
 }
 
+#define CLOSES(i) ((revoked[i] && BUG != HANDS_OVER_AFTER_REVOCATION) || (!TRUSTED(PROCESS(i)) && BUG != HANDS_OVER_AFTER_PAUSE))
 /* Rule 7, step 6: the last lease has ended. The next caller is granted the lock, or the znode lingers, or it is deleted. */
 inline advance(i, keep) {
   if
-  :: STRICT ->
-    if
-    :: own[i] < NONE && !revoked[i] ->
-      queue[own[i]] = queue[own[i]] | RELEASED; heldFrom[PROCESS(i)] = from[i]; heldNth[PROCESS(i)] = nth[i]
-    :: else
-    fi;
+  :: STRICT && own[i] < NONE && !revoked[i] ->
+    queue[own[i]] = queue[own[i]] | RELEASED; heldFrom[PROCESS(i)] = from[i]; heldNth[PROCESS(i)] = nth[i];
     leave(i)
-  :: else ->
-    if
-    :: (revoked[i] && BUG != HANDS_OVER_AFTER_REVOCATION) || (!TRUSTED(PROCESS(i)) && BUG != HANDS_OVER_AFTER_PAUSE) -> leave(i)
-    :: else ->
-      if
-      :: !WAITS(i) && keep -> st[i] = LINGER
-      :: !WAITS(i) && !keep -> leave(i)
-      :: WAITS(i) && used[i] == BUDGET -> st[i] = DEFERRED
-      :: WAITS(i) && used[i] < BUDGET ->
-        used[i] = used[i] + (BUG != HANDS_OVER_WITHOUT_LIMIT);
-        nth[i] = nth[i] + (TOKENS && BUG != REPEATS_TOKEN_ON_HANDOVER);
-        grant(i)
-      fi
-    fi
+  :: !STRICT && !CLOSES(i) && !WAITS(i) && keep -> st[i] = LINGER
+  :: !STRICT && !CLOSES(i) && WAITS(i) && used[i] == BUDGET -> st[i] = DEFERRED
+  :: !STRICT && !CLOSES(i) && WAITS(i) && used[i] < BUDGET ->
+    used[i] = used[i] + (BUG != HANDS_OVER_WITHOUT_LIMIT);
+    nth[i] = nth[i] + (TOKENS && BUG != REPEATS_TOKEN_ON_HANDOVER);
+    grant(i)
+  :: else -> leave(i)
   fi
 }
 
@@ -312,8 +288,7 @@ inline receive(i) {
   if
   :: !TRUSTED(PROCESS(i)) -> st[i] = LIST
   :: TRUSTED(PROCESS(i)) && WAITS(i) -> grant(i)
-  :: TRUSTED(PROCESS(i)) && !WAITS(i) && BUG == KEEPS_NODE_WITHOUT_WAITERS -> reset(i)
-  :: TRUSTED(PROCESS(i)) && !WAITS(i) && BUG != KEEPS_NODE_WITHOUT_WAITERS -> leave(i)
+  :: else -> if :: BUG == KEEPS_NODE_WITHOUT_WAITERS -> reset(i) :: else -> leave(i) fi
   fi
 }
 
@@ -330,14 +305,14 @@ inline receive(i) {
 inline follow(i) {
   from[i] = heldFrom[PROCESS(i)];
   nth[i] = heldNth[PROCESS(i)] + (TOKENS && BUG != STRICT_CALLER_REPEATS_TOKEN);
-  if
-  :: BUG == STRICT_CALLER_SUCCEEDS_ANY_HOLDER
+  if :: BUG == STRICT_CALLER_SUCCEEDS_ANY_HOLDER
   :: else -> queue[ahead[i]] = queue[ahead[i]] & ~RELEASED; heldFrom[PROCESS(i)] = 0; heldNth[PROCESS(i)] = 0
   fi;
   grant(i)
 }
 
 #define HOLDS(i) (st[i] == HELD || st[i] == DEFERRED || st[i] == LINGER)
+#define FINDS(i) (own[i] != GONE && !behind[PROCESS(i)] && BUG != CREATES_AGAIN_WITHOUT_SEARCH)
 #define CREATES(i) (st[i] == IDLE && WAITS(i) && up[PROCESS(i)] && size < SIZE)
 
 proctype Place(byte i) {
@@ -351,10 +326,7 @@ end:
       st[i] = UNKNOWN; faults--; up[PROCESS(i)] = false }
   /* After a lost reply the znode is searched for. It is created again only if it does not exist. */
   :: d_step { st[i] == UNKNOWN && up[PROCESS(i)] -> printf("place %d: search\n", i);
-      if
-      :: own[i] == GONE || behind[PROCESS(i)] || BUG == CREATES_AGAIN_WITHOUT_SEARCH -> reset(i)
-      :: else -> st[i] = LIST
-      fi }
+      if :: FINDS(i) -> st[i] = LIST :: else -> reset(i) fi }
   :: d_step { st[i] == LIST && up[PROCESS(i)] -> printf("place %d: list\n", i); list(i) }
   /* The random part of its name puts the znode first. */
   :: d_step { BUG == ORDERS_QUEUE_BY_NAME && st[i] == LIST && up[PROCESS(i)] && own[i] < NONE ->
@@ -365,10 +337,7 @@ end:
       st[i] = LIST; ahead[i] = NONE }
   :: d_step { st[i] == FIRST && !WRITES(i) -> printf("place %d: listing arrives\n", i); receive(i) }
   :: d_step { st[i] == FIRST && WRITES(i) && up[PROCESS(i)] -> printf("place %d: write\n", i);
-      if
-      :: own[i] == GONE -> reset(i)
-      :: else -> zxid++; from[i] = zxid; st[i] = WRITTEN; renumber()
-      fi }
+      if :: own[i] == GONE -> reset(i) :: else -> zxid++; from[i] = zxid; st[i] = WRITTEN; renumber() fi }
   :: d_step { st[i] == WRITTEN -> printf("place %d: reply to the write arrives\n", i); receive(i) }
   /* Strict order. A caller watches its own znode while it waits. */
   :: d_step { STRICT && st[i] == WATCH && FOLLOWS(i) -> printf("place %d: succeed\n", i); follow(i) }
@@ -376,10 +345,7 @@ end:
       robbed[i] = false; if :: BUG == STRICT_CALLER_WITHOUT_OWN_ZNODE :: else -> reset(i) fi }
   /* Rule 7: when the budget is spent, the queue is listed. */
   :: d_step { st[i] == DEFERRED && up[PROCESS(i)] -> printf("place %d: list contenders\n", i);
-      if
-      :: size > 1 || own[i] == GONE -> leave(i)
-      :: else -> used[i] = 0; advance(i, false)
-      fi }
+      if :: size > 1 || own[i] == GONE -> leave(i) :: else -> used[i] = 0; advance(i, false) fi }
   :: d_step { st[i] == DEFERRED && !TRUSTED(PROCESS(i)) -> printf("place %d: close\n", i); leave(i) }
   :: d_step { st[i] == LINGER && WAITS(i) -> printf("place %d: grant while lingering\n", i); advance(i, false) }
   :: d_step { st[i] == LINGER && size > 1 && up[PROCESS(i)] && BUG != LINGERS_DESPITE_ARRIVALS ->
@@ -397,10 +363,8 @@ end:
 /* ---- Callers ---- */
 
 inline finish(c) {
-  if
-  :: ROUNDS == 2 && round[c] == 0 -> round[c] = 1; caller[c] = REST
-  :: else -> caller[c] = (ROUNDS == 0 -> REST : DONE)
-  fi
+  caller[c] = (ROUNDS == 0 || (ROUNDS == 2 && round[c] == 0) -> REST : DONE);
+  round[c] = (ROUNDS == 2)
 }
 
 /* Rule 3: the last caller of a place has given up. A grant that is on its way finds no caller. */
@@ -435,12 +399,7 @@ end:
       faults--; caller[c] = LATE; advance(PLACE(c), false) }
   /* The release of a lost lease does nothing. */
   :: d_step { caller[c] == LATE -> printf("caller %d: late release\n", c);
-      if
-      :: BUG == LATE_RELEASE_FREES_NEXT_HOLDER && own[PLACE(c)] < NONE ->
-        queue[own[PLACE(c)]] = queue[own[PLACE(c)]] | DELETE
-      :: else
-      fi;
-      finish(c) }
+      finish(c); if :: BUG == LATE_RELEASE_FREES_NEXT_HOLDER -> markDeleted(PLACE(c)) :: else fi }
   :: d_step { BUG == RE_ENTERS_LOST_LEASE && caller[c] == LATE && !WAITS(PLACE(c)) -> printf("caller %d: enter again\n", c);
       inside[c] = true; caller[c] = WAIT; head[PLACE(c)] = c }
   od
@@ -462,7 +421,7 @@ inline endSession(p) {
 
 inline connected(p) { up[p] = true; idle[p] = 0; age[p] = 0 }
 
-#define LOSABLE(i) (faults > 0 && own[i] < NONE && st[i] != UNKNOWN)
+#define LOSABLE(i) (DELETIONS && faults > 0 && own[i] < NONE && st[i] != UNKNOWN)
 inline rob(i) { printf("place %d: another client deletes its znode\n", i); faults--; robbed[i] = true; k = own[i]; remove(k) }
 
 /*
@@ -491,11 +450,10 @@ end:
       printf("process %d: declares its session lost\n", p); ended[p] = true; endSession(p) }
   /* The client connects again, in the same session or in a new one. */
   :: d_step { !up[p] && !expired[p] && TRUSTED(p) -> printf("process %d: connected\n", p);
-      connected(p);
       for (x : FIRSTPLACE(p) .. LASTPLACE(p)) {
         if :: BUG == FORGETS_WATCHES_ON_RECONNECT && st[x] == WATCH -> st[x] = STUCK :: else fi
-      }
-      k = 0 }
+      };
+      connected(p) }
   :: d_step { BUG == NO_SYNC_AFTER_RECONNECT && !up[p] && !expired[p] && TRUSTED(p) ->
       printf("process %d: connected to a server that lags\n", p); connected(p); behind[p] = true }
   :: d_step { BUG == NO_SYNC_AFTER_RECONNECT && behind[p] -> printf("process %d: its server is up to date\n", p);
@@ -503,11 +461,8 @@ end:
   :: d_step { !up[p] && (expired[p] || ended[p]) -> printf("process %d: connected in a new session\n", p);
       if :: ended[p] :: else -> endSession(p) fi;
       connected(p); ended[p] = false; expired[p] = false;
-      if
-      :: BUG == RETRIES_CREATE_ACROSS_SESSIONS && behind[p] && size < SIZE ->
-        behind[p] = false; queue[size] = p; size++; transaction(true)
-      :: else
-      fi }
+      if :: BUG == RETRIES_CREATE_ACROSS_SESSIONS && behind[p] -> behind[p] = false; queue[size] = p; size++; transaction(true)
+      :: else fi }
   /* The leader expires a session that the client has given up. */
   :: d_step { ANY(p, OLD, OLD) -> printf("process %d: its former session expires\n", p); removeAll(p, OLD, OLD) }
   /* Rule 3: a deletion is sent again until a server has answered. */
