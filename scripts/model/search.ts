@@ -35,7 +35,7 @@ const PROPERTIES: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** The most steps of a run. A longer one is an error. */
-const MAX_DEPTH = 1_000_000;
+const MAX_DEPTH = 100_000;
 
 export interface SearchOptions {
   /** The name of a planted bug. */
@@ -51,7 +51,7 @@ export interface SearchOptions {
  * @throws Error if the search cannot run, or ends early
  */
 export async function search(
-  { constants }: Configuration,
+  { constants, quick }: Configuration,
   { bug, shortest = false, signal }: SearchOptions,
 ): Promise<SearchResult> {
   const started = performance.now();
@@ -61,14 +61,18 @@ export async function search(
   const options = { cwd: directory, signal, maxBuffer: 2 ** 28 };
   try {
     await run('spin', ['-a', ...defines, MODEL], options);
-    // A violation is found early, so the compiler would take longer than the search.
-    const flags = ['-w', bug ? '-O0' : '-O2', '-DCOLLAPSE'];
+    // For a short search, the compiler would take longer to optimize than the search.
+    const flags = ['-w', quick ? '-O0' : '-O2', '-DCOLLAPSE'];
     const endless = constants.ROUNDS === 0;
     // With weak fairness, a process that can always take a step takes one some time.
     flags.push(endless ? '-DNFAIR=6' : '-DSAFETY');
     if (shortest && !endless) flags.push('-DREACH');
     await run('cc', [...flags, '-o', 'pan', 'pan.c'], options);
-    const pan = [`-m${MAX_DEPTH}`, ...(endless ? ['-a', '-f'] : shortest ? ['-i'] : [])];
+    const pan = [
+      `-m${MAX_DEPTH}`,
+      quick ? '-w20' : '-w24',
+      ...(endless ? ['-a', '-f'] : shortest ? ['-i'] : []),
+    ];
     const { stdout } = await run('./pan', pan, options);
     if (/max search depth too small|out of memory|aborted/.test(stdout)) throw new Error(stdout);
     const found = /^pan:\d+: (.*)/m.exec(stdout)?.[1];
@@ -92,11 +96,10 @@ export async function search(
   }
 }
 
+/** Returns the lines that the steps of the model print, and where a run without end begins to repeat itself. */
 function stepsOf(replay: string): string[] {
   return replay
     .split('\n')
-    .filter(
-      (line) =>
-        /^ *(place|caller|process|granted) [^ ]* ?\d/.test(line) || line.includes('START OF CYCLE'),
-    );
+    .filter((line) => /^ *(place|caller|process) \d|granted to|START OF CYCLE/.test(line))
+    .map((line) => (line.includes('CYCLE') ? 'from here on, again and again:' : line));
 }
