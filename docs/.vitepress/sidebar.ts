@@ -42,7 +42,7 @@ const SECTIONS: readonly Section[] = [
     title: { en: 'Internals', zh: '内部原理' },
     folder: 'internals',
     pages: [
-      ...['how-a-grant-stays-safe', 'state-machines', 'folders'],
+      ...['how-a-grant-stays-safe', 'model', 'state-machines', 'folders'],
       ...['client', 'kernel', 'recipes', 'coordination', 'embedded', 'testing', 'cli'],
     ],
   },

@@ -31,8 +31,12 @@ function configuration(
   return { name, constants: { NP, NC, NF, ...defaults, ...constants }, quick };
 }
 
-/** Without end: a caller that is starved waits for ever only then. */
+/**
+ * Without end, because a caller can be starved only then. docs/internals/model.md explains why other clients delete no znodes
+ * there.
+ */
 const ENDLESS = { ROUNDS: 0, DELETIONS: 0 } as const;
+const STRICT_ENDLESS = { ROUNDS: 0, STRICT: 1 } as const;
 const HANDOVER = configuration('hand-over', [2, 2, 2], { quick: true });
 const STRICT = configuration('strict', [2, 2, 1], { STRICT: 1, quick: true });
 const KEEPER = configuration('Keeper, three processes', [3, 1, 1], { KEEPER: 1, quick: true });
@@ -46,16 +50,19 @@ export const CONFIGURATIONS: readonly Configuration[] = [
   KEEPER,
   WAITERS,
   configuration('three processes, without end', [3, 1, 1], { ...ENDLESS, quick: true }),
-  configuration('strict, without end', [2, 2, 0], { ...ENDLESS, STRICT: 1, quick: true }),
+  configuration('strict, without end', [2, 2, 0], { ...STRICT_ENDLESS, quick: true }),
+  configuration('hand-over', [2, 2, 3]),
   configuration('hand-over, two rounds', [2, 2, 1], { ROUNDS: 2 }),
   configuration('strict', [2, 2, 2], { STRICT: 1 }),
   configuration('three processes', [3, 1, 2]),
+  configuration('three processes', [3, 1, 3]),
+  configuration('three processes', [3, 2, 1]),
   configuration('Keeper', [2, 2, 2], { KEEPER: 1 }),
   configuration('Keeper, three processes', [3, 1, 2], { KEEPER: 1 }),
   configuration('Keeper, strict', [2, 2, 1], { KEEPER: 1, STRICT: 1 }),
   configuration('hand-over, without end', [2, 2, 2], ENDLESS),
   configuration('three processes, without end', [3, 1, 2], ENDLESS),
-  configuration('strict, without end', [2, 2, 1], { ...ENDLESS, STRICT: 1 }),
+  configuration('strict, without end', [2, 2, 1], STRICT_ENDLESS),
 ];
 
 /** A planted bug of the simulation that the model has too. */
