@@ -16,7 +16,7 @@ const options = readOptions(
     name: 'model',
     about: `Searches all states of a model of the lock, scripts/model/lock.pml, for a violation of its properties: with some numbers of
 processes, callers and faults, and then with each bug of npm run simulate that concerns the model. docs/internals/model.md
-describes the model. Needs spin and a C compiler.
+describes the model. Needs spin and gcc.
 
 The exit code is 0 if there is no violation and each bug is found, 1 if not, and 2 if the command cannot run, such as for a wrong
 option.`,
@@ -39,13 +39,14 @@ option.`,
   },
 );
 
-const missing = [
-  ...(runs('spin', '-V') ? [] : ['spin']),
-  ...(runs('cc', '--version') ? [] : ['cc']),
-];
+// Spin runs the preprocessor of gcc.
+const missing = ['spin -V', 'gcc --version'].flatMap((command) => {
+  const [program, option] = command.split(' ');
+  return runs(program!, option!) ? [] : [program!];
+});
 if (missing.length > 0) {
   console.error(
-    `npm run model needs ${missing.join(' and ')}, of the Debian packages spin and gcc`,
+    `npm run model needs ${missing.join(' and ')}; install the Debian packages of that name`,
   );
   process.exit(NOT_RUN);
 }

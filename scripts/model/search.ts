@@ -67,14 +67,16 @@ export async function search(
     // With weak fairness, a process that can always take a step takes one some time.
     flags.push(endless ? '-DNFAIR=6' : '-DSAFETY');
     if (shortest && !endless) flags.push('-DREACH');
-    await run('cc', [...flags, '-o', 'pan', 'pan.c'], options);
+    await run('gcc', [...flags, '-o', 'pan', 'pan.c'], options);
     const pan = [
       `-m${MAX_DEPTH}`,
       quick ? '-w20' : '-w24',
       ...(endless ? ['-a', '-f'] : shortest ? ['-i'] : []),
     ];
     const { stdout } = await run('./pan', pan, options);
-    if (/max search depth too small|out of memory|aborted/.test(stdout)) throw new Error(stdout);
+    if (!/errors: \d/.test(stdout) || /search depth too small|out of memory|aborted/.test(stdout)) {
+      throw new Error(stdout);
+    }
     const found = /^pan:\d+: (.*)/m.exec(stdout)?.[1];
     let violation: Violation | undefined;
     if (found !== undefined) {
