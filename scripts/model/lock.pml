@@ -12,16 +12,16 @@
 
 /*
  * The constants of a configuration:
- *   NP      processes, 2 or 3
- *   NC      callers of each process, 1 or 2
- *   NF      faults; a cancelled wait, a revocation and a deletion count as faults
- *   ROUNDS  acquisitions of each caller, 1 or 2; 0: without end
- *   STRICT  1: strict order in groups
- *   KEEPER  1: the servers are ClickHouse Keeper
+ *   NP         processes, 2 or 3
+ *   NC         callers of each process, 1 or 2
+ *   NF         faults; a cancelled wait, the end of holdAtMost, a revocation and a deletion count as faults
+ *   ROUNDS     acquisitions of each caller, 1 or 2; 0: without end
+ *   STRICT     1: strict order in groups
+ *   KEEPER     1: the servers are ClickHouse Keeper
  *   DELETIONS  1: another client may delete a znode
- *   BUG     the planted bug, or 0
+ *   BUG        the planted bug, or 0
  */
-#define TOKENS (ROUNDS > 0) /* tokens rise, so a model without end has none, or it would have no end of states */
+#define TOKENS (ROUNDS > 0) /* without end, the tokens of a znode would make the number of states infinite */
 #define BUDGET 1 /* hand-overs within a process while others wait */
 #define TIMEOUT 4 /* the session timeout, in quarters */
 #define DEADLINE (3 + (BUG == DECLARES_LOST_AT_FULL_TIMEOUT)) /* rule 4: when the client declares its session lost */
@@ -120,7 +120,7 @@ hidden byte x, y, v, k, unused; /* used within one step only */
 #define NOCLOCK (BUG == TRUSTS_SESSION_WITHOUT_CLOCK || BUG == DECLARES_LOST_ONLY_ON_RECONNECT)
 #define TRUSTED(p) (!ended[p] && (age[p] < DEADLINE || NOCLOCK))
 #define WAITS(i) (caller[FIRSTCALLER(i)] == WAIT || caller[LASTCALLER(i)] == WAIT)
-/* Whether process p has a znode whose flags under a mask are these, and whether that of an index is one. */
+/* Whether the znode with index j is one of process p that has these of the flags of a mask; whether there is such a znode. */
 #define HAS(j, p, mask, flags) ((j) < size && OWNER(queue[j]) == (p) && (queue[j] & (mask)) == (flags))
 #define ANY(p, mask, flags) \
   (HAS(0, p, mask, flags) || HAS(1, p, mask, flags) || HAS(2, p, mask, flags) || HAS(3, p, mask, flags) || \
@@ -236,9 +236,7 @@ inline reset(i) {
 
 inline markDeleted(i) { if :: own[i] < NONE -> queue[own[i]] = queue[own[i]] | DELETE :: else fi }
 /* Rule 3, step 5: the deletion is sent after the lease has ended, again and again. */
-inline leave(i) {
-  markDeleted(i); reset(i)
-}
+inline leave(i) { markDeleted(i); reset(i) }
 
 #define CLOSES(i) ((revoked[i] && BUG != HANDS_OVER_AFTER_REVOCATION) || (!TRUSTED(PROCESS(i)) && BUG != HANDS_OVER_AFTER_PAUSE))
 /* Rule 7, step 6: the last lease has ended. The next caller is granted the lock, or the znode lingers, or it is deleted. */

@@ -30,7 +30,7 @@ const PROPERTIES: readonly (readonly [RegExp, string])[] = [
   [/revoked/, 'a revoked lock is passed on'],
   [/inside/, 'a call chain enters a lock that it has lost'],
   [/size/, 'a znode is left'],
-  [/assertion/, 'a wait ends without a grant'],
+  [/st\[y\]/, 'a wait ends without a grant'],
   [/invalid end state|acceptance cycle/, 'a caller waits for ever'],
 ];
 
@@ -80,7 +80,9 @@ export async function search(
     const found = /^pan:\d+: (.*)/m.exec(stdout)?.[1];
     let violation: Violation | undefined;
     if (found !== undefined) {
-      const property = PROPERTIES.find(([pattern]) => pattern.test(found))?.[1] ?? found;
+      const property = PROPERTIES.find(([pattern]) => pattern.test(found))?.[1];
+      // An error in the model itself, such as an index that is out of range.
+      if (property === undefined) throw new Error(found);
       const replay = ['-t', '-T', '-k', 'lock.pml.trail', ...defines, MODEL];
       // Its exit code is not 0 if the run ends in a failed assertion.
       const { stdout: steps } = await run('spin', replay, options).catch((error) => error);
