@@ -6,7 +6,7 @@ const FOLDERS = ['lib', 'test', 'scripts', 'schematics', 'sample-app', 'docs'];
 /** A path from the root of the repository. The path of a URL, of a package or of another folder does not match. */
 const FROM_ROOT = new RegExp(`(?<![\\w/.@-])(?:${FOLDERS.join('|')})/[\\w./-]*\\w`, 'g');
 /** The last part of a path is enough for a test, and for a file of `lib`. */
-const TEST = /(?<![\w/.-])(?:\.\.\/)*([\w./-]+\.test\.ts)\b/g;
+const TEST = /(?<![\w/.*-])(?:\.\.\/)*([\w./-]+\.test\.ts)\b/g;
 const SOURCE = new RegExp(
   `\`((?:${readdirSync(join(root, 'lib')).join('|')})/[\\w./-]+\\.ts)\``,
   'g',
