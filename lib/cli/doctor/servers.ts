@@ -124,8 +124,9 @@ async function probeServer(
     return { check, role, options, session };
   } catch (error) {
     signal.throwIfAborted();
-    // A server without a majority says so in its answer.
-    return failed(subject, error, version ? undefined : answer.trim().split('\n')[0]);
+    // A server without a majority says so in its answer. That of an HTTP server is in the error.
+    const isKnown = version !== undefined || answer.startsWith('HTTP/');
+    return failed(subject, error, isKnown ? undefined : answer.trim().split('\n')[0]);
   }
 }
 
