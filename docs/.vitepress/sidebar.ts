@@ -35,7 +35,11 @@ const SECTIONS: readonly Section[] = [
       ...['testing', 'simulation', 'development', 'shutdown', 'deploy'],
     ],
   },
-  { title: { en: 'Reference', zh: '参考' }, folder: 'reference', pages: ['recipes', 'options'] },
+  {
+    title: { en: 'Reference', zh: '参考' },
+    folder: 'reference',
+    pages: ['troubleshooting', 'recipes', 'options'],
+  },
   {
     title: { en: 'Operations', zh: '运维' },
     folder: 'operations',
@@ -57,7 +61,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: { en: 'Help', zh: '帮助' },
-    pages: ['troubleshooting', 'faq', 'glossary', 'reliability', 'performance'],
+    pages: ['faq', 'reliability', 'performance'],
   },
 ];
 
