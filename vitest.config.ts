@@ -6,6 +6,7 @@ const source = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 
 // What the user's shell sets for the library, the command line, the sample or Node must not change a test.
 for (const name of [
+  'ZK_CONNECT_STRING',
   'ZOOKEEPER',
   'ZOOKEEPER_AUTH',
   'HOST',

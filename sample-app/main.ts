@@ -58,7 +58,7 @@ The shop is open at ${url}. Try:
   curl -X POST ${url}/goods-stock/phone/purchase-unlocked
   curl -X POST ${url}/goods-stock/phone/reset -H 'content-type: application/json' -d '{"stock": 100}'
 
-There are 5 watches, and the camera is not on sale. An order that is not paid in time is cancelled:
+5 wristwatches are in stock, and the camera is not on sale. An order that is not paid in time is cancelled:
 
   curl -X POST ${url}/orders/1/pay
   curl ${url}/leader

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { blocksOf, pages } from './docs/blocks.mjs';
 import { compile } from './docs/compile.mjs';
+import { missingFiles } from './docs/files.mjs';
 import { brokenLinks } from './docs/links.mjs';
 import { referenceProblems } from './docs/reference/pages.js';
 import { run, runTests } from './docs/run.mjs';
@@ -14,7 +15,7 @@ readOptions({
   name: 'check:docs',
   about: `Checks the pages of the repository's root, of sample-app/ and of docs/: TypeScript compiles against the
 published types, examples without Nest run on the embedded server, those of docs/guides/simulation.md run in Vitest,
-JSON parses, each \`npm run\` command and each link exists, and docs/reference/ has each option, error, metric and log line
+JSON parses, each \`npm run\` command, each link and each file of the repository exists, and docs/reference/ has each option, error, metric and log line
 of the source.
 
 The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
@@ -34,6 +35,7 @@ const runnable = typescript.filter(
 
 const failures = [
   ...all.flatMap(brokenLinks),
+  ...all.flatMap(missingFiles),
   ...all.flatMap(unknownCommands),
   ...blocks.flatMap(badJson),
   ...compile(typescript),

@@ -35,20 +35,33 @@ const SECTIONS: readonly Section[] = [
       ...['testing', 'simulation', 'development', 'shutdown', 'deploy'],
     ],
   },
-  { title: { en: 'Reference', zh: '参考' }, folder: 'reference', pages: ['recipes', 'options'] },
-  { title: { en: 'Operations', zh: '运维' }, folder: 'operations', pages: ['zookeeper'] },
+  {
+    title: { en: 'Reference', zh: '参考' },
+    folder: 'reference',
+    pages: ['troubleshooting', 'recipes', 'options'],
+  },
+  {
+    title: { en: 'Operations', zh: '运维' },
+    folder: 'operations',
+    pages: ['zookeeper', 'security'],
+  },
   { title: { en: 'Migrating', zh: '迁移' }, folder: 'migrating', pages: [] },
   {
     title: { en: 'Internals', zh: '内部原理' },
     folder: 'internals',
     pages: [
-      ...['how-a-grant-stays-safe', 'model', 'state-machines', 'folders'],
+      ...['how-a-grant-stays-safe', 'model', 'state-machines'],
       ...['client', 'kernel', 'recipes', 'coordination', 'embedded', 'testing', 'cli'],
     ],
   },
   {
+    title: { en: 'Evidence', zh: '证据' },
+    folder: 'evidence',
+    pages: ['chaos', 'simulation', 'exploration', 'benchmark'],
+  },
+  {
     title: { en: 'Help', zh: '帮助' },
-    pages: ['troubleshooting', 'faq', 'glossary', 'reliability', 'performance'],
+    pages: ['faq', 'reliability', 'performance'],
   },
 ];
 

@@ -1,8 +1,18 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import {
+  accessSync,
+  closeSync,
+  constants as fsConstants,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+} from 'node:fs';
 import type { Socket } from 'node:net';
 import { constants } from 'node:os';
+import { delimiter, join } from 'node:path';
 import type { Writable } from 'node:stream';
 import { isRunning, sleep } from '../client/index.js';
 import { ExitCode, Failure } from './exit.js';
@@ -102,6 +112,7 @@ export class ChildCommand {
     const inherited = { ...process.env, ZOOKEEPER_AUTH: undefined };
     const options = { detached: this.ownGroup, env: { ...inherited, ...env } };
     const hasShell = existsSync(SHELL);
+    if (hasShell) checkExecutable(file!);
     // Without a shell there is no watchdog, and the command outlives a kill of this process.
     const watchdog = hasShell ? startWatchdog(grace) : undefined;
     try {
@@ -191,6 +202,44 @@ export class ChildCommand {
         // It has ended, or it runs under another user. Then this process can only wait for it.
       }
     }
+  }
+}
+
+/**
+ * Checks that a shell can execute a file, because the message of the shell would name the shell's own line.
+ *
+ * @throws Failure
+ */
+function checkExecutable(file: string): void {
+  const { PATH } = process.env;
+  const hasFolder = file.includes('/');
+  if (!hasFolder && PATH === undefined) return;
+  const paths = hasFolder ? [file] : PATH!.split(delimiter).map((path) => join(path || '.', file));
+  let refusal: string | undefined;
+  for (const path of paths) {
+    const problem = problemOf(path);
+    if (problem === undefined) return;
+    if (problem !== 'ENOENT') refusal ??= `${path}: ${problem}`;
+  }
+  if (refusal) {
+    throw new Failure(`${file} cannot be executed: ${refusal}`, ExitCode.notExecutable);
+  }
+  const where = hasFolder
+    ? 'there is no such file'
+    : 'no directory of PATH has a file of this name';
+  throw new Failure(`${file} was not found: ${where}`, ExitCode.notFound);
+}
+
+/** Returns why a file cannot be executed, `'ENOENT'` if it does not exist. */
+function problemOf(path: string): string | undefined {
+  try {
+    if (!statSync(path).isFile()) return 'it is not a file';
+    accessSync(path, fsConstants.X_OK);
+    return undefined;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EACCES') return 'permission denied';
+    return 'ENOENT';
   }
 }
 

@@ -13,7 +13,15 @@ import { UsageError } from './exit.js';
 
 /** Milliseconds between two attempts to connect, and the number of attempts after the first one. */
 export const RETRY_DELAY = 500;
-export const MAX_RETRIES = 3;
+const MAX_RETRIES = 3;
+/** Milliseconds. No further attempt begins later. A server that does not reply ends the first attempt at `connectTimeout`. */
+const CONNECT_LIMIT = 4000;
+
+/** Returns whether a first connection is attempted again. Starts the clock. */
+export function firstRetries(): (attempt: number) => boolean {
+  const deadline = performance.now() + CONNECT_LIMIT;
+  return (attempt) => attempt <= MAX_RETRIES && performance.now() < deadline;
+}
 
 /** The options of each command that talks to an ensemble. */
 export interface ConnectionOptions {
@@ -40,7 +48,7 @@ export function addConnectionOptions(command: Command): Command {
     .optionsGroup('Connection:')
     .option(
       '--zookeeper <servers>',
-      'the ensemble, host:port[,host:port…][/chroot]; default: the environment variable ZOOKEEPER',
+      'the ensemble, host:port[,host:port…][/chroot]; default: the environment variable ZK_CONNECT_STRING',
     )
     .option('--namespace <name>', "the option `namespace` of the application's ZkModule")
     .option(
@@ -80,9 +88,14 @@ export async function withClient<T>(
   signal: AbortSignal | undefined,
   use: (client: ZkClient) => Promise<T>,
 ): Promise<T> {
-  const client = new ZkClient(options);
+  let connected = false;
+  const mayRetry = firstRetries();
+  const retry = (attempt: number) =>
+    (connected ? attempt <= MAX_RETRIES : mayRetry(attempt)) ? RETRY_DELAY : undefined;
+  const client = new ZkClient({ retry, ...options });
   try {
     await abortable(client.connect(), signal);
+    connected = true;
     return await abortable(use(client), signal);
   } finally {
     await client.close();
@@ -90,10 +103,12 @@ export async function withClient<T>(
 }
 
 function readOptions(options: ConnectionOptions): ZkClientOptions {
-  const connectString = options.zookeeper ?? process.env.ZOOKEEPER;
+  const { ZK_CONNECT_STRING, ZOOKEEPER } = process.env;
+  // ZOOKEEPER is the name in scripts that were written before.
+  const connectString = options.zookeeper ?? (ZK_CONNECT_STRING || ZOOKEEPER);
   if (!connectString) {
     throw new UsageError(
-      '--zookeeper is missing: host:port[,host:port…], or the environment variable ZOOKEEPER',
+      '--zookeeper is missing: host:port[,host:port…], or the environment variable ZK_CONNECT_STRING',
     );
   }
   const auth = options.auth ?? process.env.ZOOKEEPER_AUTH;
@@ -103,7 +118,6 @@ function readOptions(options: ConnectionOptions): ZkClientOptions {
     auth: auth ? [readAuth(auth)] : undefined,
     acl: auth ? [{ scheme: 'auth', id: '', permissions: 'cdrwa' }] : undefined,
     tls: readTls(options),
-    retry: { type: 'fixed', delay: RETRY_DELAY, maxRetries: MAX_RETRIES },
   };
 }
 

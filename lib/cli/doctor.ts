@@ -51,7 +51,7 @@ export interface Report {
 
 const RESULTS = {
   ok: [ExitCode.ok, 'Locks are safe there.'],
-  limit: [ExitCode.limits, 'Locks are safe there, with the limits above.'],
+  limit: [ExitCode.limits, 'Locks work there, with the limits above.'],
   unsafe: [ExitCode.unsafe, 'Not safe, or not usable: see the lines with "unsafe".'],
 } as const;
 

@@ -15,7 +15,7 @@ import {
 } from './supervisor.js';
 
 interface ElectOptions extends CommandOptions {
-  readonly election: string;
+  readonly election?: string;
   readonly id?: string;
   readonly restart?: boolean;
 }
@@ -29,23 +29,27 @@ export function addElectCommand(program: Command): void {
       'Takes part in an election, and runs a command while it leads. It stops the command when it loses the lead.',
     )
     .argument('<command...>', 'the command and its arguments, after --')
-    .requiredOption(
+    .option(
       '--election <name>',
-      'the election: a name, or a znode if it starts with a slash',
+      'the election, required: a name, or a znode if it starts with a slash',
     )
     .option('--id <id>', 'the name of this participant (default: host name and process id)')
     .option('--restart', 'restart a command that has ended, after 1s to 30s')
     .passThroughOptions()
     .action(async (argv: string[], options: ElectOptions) => {
-      checkArguments(argv, options.election, '--election');
-      exitAs(await supervise(options, (...parts) => runLeading(argv, options, ...parts)));
+      const election = checkArguments(argv, options.election, '--election <name>');
+      exitAs(
+        await supervise(options, (...parts) =>
+          runLeading(argv, { ...options, election }, ...parts),
+        ),
+      );
     });
   addConnectionOptions(addCommandOptions(command));
 }
 
 async function runLeading(
   argv: readonly string[],
-  options: ElectOptions,
+  options: ElectOptions & { readonly election: string },
   client: ZkClient,
   supervisor: Supervisor,
 ): Promise<ExitStatus> {

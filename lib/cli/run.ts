@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { sleep, type ZkClient } from '../client/index.js';
+import { abortable, sleep, type ZkClient } from '../client/index.js';
 import {
   type Lease,
   type Lock,
@@ -11,11 +11,13 @@ import {
   Semaphore,
   WriteLock,
 } from '../recipes/index.js';
+import { hasEnded } from '../kernel/index.js';
 import { lockPath, semaphorePath } from '../services/keys.js';
 import { exitAs, type ExitStatus } from './child-process.js';
 import { addConnectionOptions } from './connection.js';
 import { readDuration, readPositiveDuration } from './durations.js';
 import { ExitCode, Failure, UsageError } from './exit.js';
+import { note } from './output.js';
 import {
   addCommandOptions,
   checkArguments,
@@ -23,9 +25,10 @@ import {
   supervise,
   type Supervisor,
 } from './supervisor.js';
+import { describeParticipant } from './tree.js';
 
 interface RunOptions extends CommandOptions {
-  readonly lock: string;
+  readonly lock?: string;
   readonly wait?: number;
   readonly semaphore?: number;
   readonly read?: boolean;
@@ -34,6 +37,16 @@ interface RunOptions extends CommandOptions {
   readonly holdAtMost?: number;
 }
 
+/** The options of a command line that was checked. */
+type LockOptions = RunOptions & { readonly lock: string };
+
+/** Milliseconds after which a wait for the lock is reported. */
+const SILENT_WAIT = 1000;
+/** Milliseconds. A message without the holders is better than a late one. */
+const READ_LIMIT = 1000;
+/** The greatest number of holders in a message. */
+const MAX_HOLDERS = 3;
+
 /** Adds the command `run`. */
 export function addRunCommand(program: Command): void {
   const command = program
@@ -41,7 +54,7 @@ export function addRunCommand(program: Command): void {
     .summary('run a command while holding a lock')
     .description('Acquires a lock, runs a command, and releases the lock.')
     .argument('<command...>', 'the command and its arguments, after --')
-    .requiredOption('--lock <key>', 'the lock: a key, or a znode if it starts with a slash')
+    .option('--lock <key>', 'the lock, required: a key, or a znode if it starts with a slash')
     .option(
       '--wait <duration>',
       'wait at most this long; 0 does not wait (default: no limit)',
@@ -73,12 +86,14 @@ Exit codes: that of the command, or
     )
     .passThroughOptions()
     .action(async (argv: string[], options: RunOptions) => {
-      checkArguments(argv, options.lock, '--lock');
+      const lock = checkArguments(argv, options.lock, '--lock <key>');
       const { holdAtLeast = 0, holdAtMost = Infinity } = options;
       if (holdAtLeast > holdAtMost) {
         throw new UsageError('--hold-at-least must not be longer than --hold-at-most');
       }
-      exitAs(await supervise(options, (...parts) => runLocked(argv, options, ...parts)));
+      exitAs(
+        await supervise(options, (...parts) => runLocked(argv, { ...options, lock }, ...parts)),
+      );
     });
   addConnectionOptions(addCommandOptions(command));
 }
@@ -91,7 +106,7 @@ function readPermits(text: string): number {
 
 async function runLocked(
   argv: readonly string[],
-  options: RunOptions,
+  options: LockOptions,
   client: ZkClient,
   supervisor: Supervisor,
 ): Promise<ExitStatus> {
@@ -128,7 +143,7 @@ async function runLocked(
   }
 }
 
-function lockOf(client: ZkClient, { lock: key, semaphore, read, write }: RunOptions): Lock {
+function lockOf(client: ZkClient, { lock: key, semaphore, read, write }: LockOptions): Lock {
   const pathOf = semaphore === undefined ? lockPath : semaphorePath;
   const path = key.startsWith('/') ? key : pathOf(client.namespace, key);
   if (semaphore !== undefined) return new Semaphore(client, path, { key, permits: semaphore });
@@ -141,17 +156,57 @@ async function acquire(
   { wait }: RunOptions,
   options: { signal: AbortSignal; details: { name: string } },
 ): Promise<Lease> {
+  const ended = new AbortController();
+  void reportWait(lock, ended.signal);
   try {
     return await lock.acquire({ wait, ...options });
   } catch (error) {
     if (error instanceof LockBusyError) {
-      throw new Failure(`${describeLock(lock)} is held by others, and --wait is 0`, ExitCode.busy);
+      const holders = (await describeHolders(lock)) ?? 'others';
+      throw new Failure(
+        `${describeLock(lock)} is held by ${holders}, and --wait is 0`,
+        ExitCode.busy,
+      );
     }
     if (error instanceof LockTimeoutError) {
-      throw new Failure(`${describeLock(lock)} was not granted within --wait`, ExitCode.timedOut);
+      const holders = await describeHolders(lock);
+      const why = holders ? `: it is held by ${holders}` : '';
+      throw new Failure(
+        `${describeLock(lock)} was not granted within --wait${why}`,
+        ExitCode.timedOut,
+      );
     }
     throw error;
+  } finally {
+    ended.abort();
   }
+}
+
+/** Prints a note if the wait for a lock is still going on after a second. */
+async function reportWait(lock: Lock, ended: AbortSignal): Promise<void> {
+  try {
+    await sleep(SILENT_WAIT, { signals: [ended] });
+    const holders = await describeHolders(lock);
+    if (!ended.aborted) {
+      note(`waiting for ${describeLock(lock)}${holders ? `, which is held by ${holders}` : ''}`);
+    }
+  } catch {
+    // The wait has ended.
+  }
+}
+
+/** Resolves to the names of the holders; undefined if there is none now, or if they cannot be read. */
+async function describeHolders(lock: Lock): Promise<string | undefined> {
+  const limit = AbortSignal.timeout(READ_LIMIT);
+  const participants = await abortable(lock.participants(), limit).catch(() => []);
+  const holders = participants.filter(({ state }) => state !== 'waiting');
+  const shown = holders.slice(0, MAX_HOLDERS).map((each) => {
+    const ended = hasEnded(each) ? ', which has ended' : '';
+    return describeParticipant(each) + ended;
+  });
+  const more = holders.length - shown.length;
+  if (more > 0) shown.push(`${more} more`);
+  return shown.length > 0 ? shown.join(', ') : undefined;
 }
 
 function describeLock({ noun, key }: Lock): string {

@@ -13,7 +13,7 @@ import {
   RecipeConflictError,
   Semaphore,
 } from '../recipes/index.js';
-import { childrenOf, readCandidates } from '../kernel/index.js';
+import { childrenOf, hasEnded, readCandidates } from '../kernel/index.js';
 
 /*
  * A scan walks the tree of znodes and recognizes locks and elections by the names of their children. With --namespace it
@@ -34,6 +34,8 @@ export type LockParticipant = Pick<Participant, 'path' | 'session' | 'since'> &
   Partial<Omit<Participant, 'state'>> & {
     /** The id of the candidate. Only in elections. */
     readonly id?: string;
+    /** True if it was a process of this machine that has ended: its znode stays until its session times out. */
+    readonly processEnded?: true;
   };
 
 /**
@@ -201,7 +203,8 @@ async function readParticipants(
   const holders: LockParticipant[] = [];
   const waiters: LockParticipant[] = [];
   for (const { state, ...member } of participants) {
-    (state === 'waiting' ? waiters : holders).push(member);
+    const seen = hasEnded(member) ? { ...member, processEnded: true as const } : member;
+    (state === 'waiting' ? waiters : holders).push(seen);
   }
   return [holders, waiters];
 }

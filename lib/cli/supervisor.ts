@@ -1,7 +1,12 @@
 import { type Command } from 'commander';
 import { abortable, checkBelowRoot, ZkClient } from '../client/index.js';
 import { checkKey } from '../services/keys.js';
-import { clientOptionsOf, type ConnectionOptions, MAX_RETRIES, RETRY_DELAY } from './connection.js';
+import {
+  clientOptionsOf,
+  type ConnectionOptions,
+  firstRetries,
+  RETRY_DELAY,
+} from './connection.js';
 import { readDuration, readPositiveDuration } from './durations.js';
 import { ChildCommand, type ExitStatus, FORWARDED_SIGNALS, hasTerminal } from './child-process.js';
 import { note, notesWritten } from './output.js';
@@ -40,17 +45,25 @@ export function addCommandOptions(command: Command): Command {
 }
 
 /**
- * Checks arguments before a connection is made.
+ * Checks arguments before a connection is made, and returns the key. Commander would report that an option is missing before
+ * it reports one that is misspelt.
  *
  * @param key a key, or a path if it starts with a slash
- * @param option the option of the key
+ * @param flags the option of the key and its placeholder
  */
-export function checkArguments([file]: readonly string[], key: string, option: string): void {
+export function checkArguments(
+  [file]: readonly string[],
+  key: string | undefined,
+  flags: string,
+): string {
+  if (key === undefined) throw new UsageError(`required option '${flags}' not specified`);
   if (file === '') throw new UsageError('the command is an empty string');
+  const [option] = flags.split(' ') as [string];
   // Without its value, an option takes the next argument as the value.
   if (key.startsWith('--')) throw new UsageError(`${option} is followed by ${key}, not by a value`);
   checkKey(key, option);
   if (key.startsWith('/')) checkBelowRoot(key, option);
+  return key;
 }
 
 /** Calls `fn` with a connected client. Resolves to its result, or to the signal that has cancelled it. */
@@ -61,8 +74,8 @@ export async function supervise(
   const { sessionTimeout = DEFAULT_SESSION_TIMEOUT } = options;
   let connected = false;
   // Once connected, a wait outlives a restart of the ensemble.
-  const retry = (attempt: number) =>
-    connected || attempt <= MAX_RETRIES ? RETRY_DELAY : undefined;
+  const mayRetry = firstRetries();
+  const retry = (attempt: number) => (connected || mayRetry(attempt) ? RETRY_DELAY : undefined);
   const client = new ZkClient(clientOptionsOf(options, { sessionTimeout, retry }));
   const supervisor = new Supervisor();
   try {

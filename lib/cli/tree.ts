@@ -104,9 +104,13 @@ function groupsOf(
   });
 }
 
-function stateOf({ mayLinger, mode, revoked }: LockParticipant, verb: string): string {
+function stateOf(
+  { mayLinger, mode, revoked, processEnded }: LockParticipant,
+  verb: string,
+): string {
   const how = mode === 'read' || mode === 'write' ? ` to ${mode}` : '';
-  return `${verb}${mayLinger ? ' or lingers' : ''}${how}${revoked ? ', revoke requested' : ''}`;
+  const marks = [revoked && 'revoke requested', processEnded && 'process ended'];
+  return [`${verb}${mayLinger ? ' or lingers' : ''}${how}`, ...marks.filter(Boolean)].join(', ');
 }
 
 /** The znodes of other clients, such as Curator, have no host and process id, but perhaps an address as text. */

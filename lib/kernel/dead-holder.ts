@@ -54,13 +54,21 @@ export function reportDeadHolder(
   return message;
 }
 
+/** Whether a process was one of this host and has ended. False if that is unknown, and for this process. */
+export function hasEnded({ host, pid }: { host?: unknown; pid?: unknown }): boolean {
+  if (host !== hostname() || typeof pid !== 'number' || !namesProcesses()) return false;
+  return pid !== process.pid && !isRunning(pid);
+}
+
 /** Returns the id of the process that created a znode, if it was a process of this host that has ended. */
 function deadProcess(path: string, data: Buffer, ctime: number): number | undefined {
-  const { host, pid } = creatorOf(data.toString());
-  if (host !== hostname() || typeof pid !== 'number' || !namesProcesses()) return undefined;
-  if (pid !== process.pid) return isRunning(pid) ? undefined : pid;
+  const creator = creatorOf(data.toString());
+  if (hasEnded(creator)) return creator.pid as number;
+  if (creator.host !== hostname() || creator.pid !== process.pid || !namesProcesses())
+    return undefined;
   const isOurs = ownershipBy(path.slice(path.lastIndexOf('/') + 1)) !== undefined;
-  return !isOurs && ctime < Date.now() - process.uptime() * 1000 ? pid : undefined;
+  // As in a restarted container.
+  return !isOurs && ctime < Date.now() - process.uptime() * 1000 ? process.pid : undefined;
 }
 
 /** Parses the data of a lock, or the default id of a candidate. An id such as `host:3000` has the same form, so only candidates with the default id ask. */

@@ -1,4 +1,5 @@
 export { runDetached } from './call-chain.js';
+export { hasEnded } from './dead-holder.js';
 export { DelayedWatches } from './delayed-watches.js';
 export {
   IllegalStateError,

@@ -5,8 +5,8 @@ import { barChart, lineChart } from './charts.mjs';
 import { PEERS } from './summary.mjs';
 import { number, remarksOf } from './table.mjs';
 
-const DOCUMENT = new URL('../../docs/performance.md', import.meta.url);
-const CHARTS = new URL('../../docs/performance/', import.meta.url);
+const DOCUMENT = new URL('../../docs/evidence/benchmark.md', import.meta.url);
+const CHARTS = new URL('../../docs/evidence/benchmark/', import.meta.url);
 const BEGIN = '<!-- npm run bench -- --write: begin -->';
 const END = '<!-- npm run bench -- --write: end -->';
 
@@ -83,11 +83,8 @@ function bodyOf({ cases, ratios, setting, failures }, specs) {
     `${number(loadBefore)} before and ${number(loadAfter)} after. Medians of ${setting.repetitions} repetitions of`,
     `${setting.seconds} s, in turns; times in milliseconds. ${leftOut.join(' ')}`,
     '',
-    ...[...Object.keys(BARS), 'cost'].flatMap((name) => [
-      `![${name}](performance/${name}.svg)`,
-      '',
-    ]),
-    '### Ratios',
+    ...[...Object.keys(BARS), 'cost'].flatMap((name) => [`![${name}](benchmark/${name}.svg)`, '']),
+    '## Ratios',
     '',
     "Operations per second of this library, over each transport, ÷ the peer's.",
     '',
@@ -125,7 +122,7 @@ function sectionOf({ name, title }, rows) {
     'Prober longest',
   ];
   return [
-    `### \`${name}\`: ${title}`,
+    `## \`${name}\`: ${title}`,
     '',
     ...tableOf(
       head,

@@ -54,7 +54,7 @@ ${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
         quick: flagOption(
           `show that each row works: ${QUICK.seconds} s, ${QUICK.repetitions} repetition, few callers and keys`,
         ),
-        write: flagOption('update docs/performance.md; needs all cases'),
+        write: flagOption('update docs/evidence/benchmark.md; needs all cases'),
         json: jsonOption,
       },
     },

@@ -193,13 +193,17 @@ const KINDS: Readonly<Record<ServerKind, Verdict>> = {
   raftkeeper: ['unsafe', 'is refused'],
 };
 
-/** Counts the servers, and those of ZooKeeper's configuration, which is empty on a server that is alone. */
+/** Counts the servers, and those of ZooKeeper's configuration. */
 export function verdictOnQuorum(servers: readonly Server[]): Verdict {
   const usable = servers.filter(({ session }) => session);
   const config = usable.find(({ session }) => session?.config)?.session?.config ?? '';
   const voters = config.match(/^server\.\d+=(?!.*:observer\b)/gm)?.length ?? 0;
   const messages = [`${usable.length} of ${servers.length} listed servers can be used`];
   if (usable.length === 0) return ['unsafe', messages[0]!];
+  if (usable.some(isStandalone)) {
+    messages.push('a single server: no lock is granted while it is down; run three servers');
+    return ['limit', messages.join('; ')];
+  }
   if (voters > 0) {
     const majority = Math.floor(voters / 2) + 1;
     messages.push(`${majority} of the ${voters} voters of the ensemble must run`);
@@ -211,6 +215,12 @@ export function verdictOnQuorum(servers: readonly Server[]): Verdict {
   }
   const isComplete = usable.length === servers.length && servers.length >= voters;
   return [isComplete ? 'ok' : 'limit', messages.join('; ')];
+}
+
+/** The role is known only if the server answers `srvr`. */
+function isStandalone({ role, session }: Server): boolean {
+  if (role !== undefined) return role === 'standalone';
+  return session?.kind === 'zookeeper' && session.config === '';
 }
 
 /** Compares the granted session timeout with the requested one, and with the ticks of the servers of an ensemble. */

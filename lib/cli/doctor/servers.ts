@@ -57,8 +57,8 @@ export interface Server {
   /** Absent if the server cannot be used. */
   readonly session?: {
     readonly kind: ServerKind;
-    /** The data of `/zookeeper/config`; empty if they cannot be read. */
-    readonly config: string;
+    /** The data of `/zookeeper/config`, empty on a server that is alone; undefined if they cannot be read. */
+    readonly config: string | undefined;
     /** The granted session timeout, and the shortest one that the server grants, milliseconds. */
     readonly timeout: number;
     readonly shortestTimeout: number;
@@ -115,7 +115,7 @@ async function probeServer(
       const { timeout } = await client.session();
       const config = await client.get('/zookeeper/config').then(
         ({ data }) => data.toString(),
-        () => '',
+        () => undefined,
       );
       const shortestTimeout = await shortestTimeoutOf(address, normalized, signal);
       return { kind: client.serverKind!, config, timeout, shortestTimeout };
@@ -124,8 +124,9 @@ async function probeServer(
     return { check, role, options, session };
   } catch (error) {
     signal.throwIfAborted();
-    // A server without a majority says so in its answer.
-    return failed(subject, error, version ? undefined : answer.trim().split('\n')[0]);
+    // A server without a majority says so in its answer. That of an HTTP server is in the error.
+    const isKnown = version !== undefined || answer.startsWith('HTTP/');
+    return failed(subject, error, isKnown ? undefined : answer.trim().split('\n')[0]);
   }
 }
 
@@ -136,7 +137,11 @@ export function verdictOn(version?: string, role?: string): [Status, string] {
   if (/^Zookeeper version: (3\.[0-5]|[0-2])\./.test(version)) {
     return ['limit', `${version}: use ZooKeeper 3.6 or later`];
   }
-  return ['ok', role === undefined ? version : `${version}, ${role}`];
+  const text = role === undefined ? version : `${version}, ${role}`;
+  if (version.endsWith('-embedded')) {
+    return ['limit', `${text}: a server for development, do not use it in production`];
+  }
+  return ['ok', text];
 }
 
 function checkOf(subject: string, status: Status, message: string): Check {

@@ -251,7 +251,7 @@ export class WireConnection implements Transport {
         this.#onFrame(new Reader(frame));
       }
     } catch (error) {
-      this.stream.destroy(error as Error);
+      this.stream.destroy(this.#response ? (error as Error) : withText(error as Error, chunk));
     }
   }
 
@@ -345,4 +345,16 @@ export class WireConnection implements Transport {
     this.#pending.clear();
     for (const { reply } of calls) reply(ErrorCode.connectionLoss, undefined);
   }
+}
+
+/** Characters. */
+const MAX_TEXT = 80;
+
+/** Returns an error that quotes the answer of another program, such as an HTTP server, if the answer is a line of text. */
+function withText(error: Error, chunk: Buffer): Error {
+  const [text] = /^[ -~]{4,}/.exec(chunk.toString('latin1')) ?? [];
+  if (text === undefined) return error;
+  return new ProtocolError(
+    `it is not a ZooKeeper server, and answers "${text.slice(0, MAX_TEXT)}"`,
+  );
 }

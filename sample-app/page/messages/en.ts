@@ -164,7 +164,7 @@ export const en: Messages = {
       'moved-on': (number) =>
         `Its session expired, so the lock moved on. ${Instance(number)} holds it now.`,
       wake: (number) =>
-        `${Instance(number)} wakes up, believes that it still holds the lock, and writes.`,
+        `${Instance(number)} wakes up. It does not check whether it still holds the lock, and writes.`,
       refused: () => 'The fence refuses the write: a later holder has stored a higher token.',
       lost: (number) => `${Instance(number)} learns that its lease is lost.`,
       end: () => 'The lock moved on, and the late write did no harm.',

@@ -48,7 +48,7 @@ export function logLines(source: Source): LogLine[] {
 }
 
 /**
- * Compares the lines of lib/ with the tables of docs/reference/log.md: each row has the level in its first cell and the
+ * Compares the lines of lib/ with the tables of docs/reference/troubleshooting.md: each row has the level in its first cell and the
  * line in its second one, with `{name}` for what differs.
  */
 export function logPageProblems(lines: readonly LogLine[], page: string): string[] {

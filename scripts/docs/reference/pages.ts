@@ -63,8 +63,8 @@ export async function referenceProblems(source = readSource()): Promise<string[]
       (option) => `docs/reference/options.md has no table with ${option}`,
     ),
     ...incompleteComments(source),
-    ...logPageProblems(logLines(source), textOf('log')).map(
-      (problem) => `docs/reference/log.md: ${problem}`,
+    ...logPageProblems(logLines(source), textOf('troubleshooting')).map(
+      (problem) => `docs/reference/troubleshooting.md: ${problem}`,
     ),
     ...[...telemetryNames(source)]
       .filter((name) => !textOf('metrics').includes(code(name)))

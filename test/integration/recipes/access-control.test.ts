@@ -2,11 +2,13 @@ import { inspect } from 'node:util';
 import { describe, expect, vi } from 'vitest';
 import {
   BadOptionError,
+  LeaderLatch,
   type Lock,
   LockRevokedError,
   LockTimeoutError,
   Mutex,
   NotAuthorizedError,
+  ReadWriteLock,
   revoke,
   Semaphore,
   SharedCount,
@@ -106,6 +108,36 @@ describe('without the permission to create in the parent of its directory', () =
     await count.set(4);
     expect(await count.get()).toMatchObject({ value: 4 });
     await new Mutex(client, `${root}/lock`).withLock(() => undefined);
+  });
+});
+
+describe('with the permissions to create, read and delete only', () => {
+  it('locks, semaphores and elections work', async () => {
+    const options = {
+      ...identity('shop'),
+      acl: [{ scheme: 'auth' as const, id: '', permissions: 'crd' }],
+    };
+    const [client, other] = [await connect(options), await connect(options)];
+    const root = server.path('crd');
+    const read = (each: ZkClient) => new ReadWriteLock(each, `${root}/read-write`).read;
+    const write = (each: ZkClient) => new ReadWriteLock(each, `${root}/read-write`).write;
+    const semaphore = (each: ZkClient) => new Semaphore(each, `${root}/permits`, { permits: 1 });
+    for (const lockOf of [
+      (each: ZkClient) => new Mutex(each, `${root}/lock`),
+      read,
+      write,
+      semaphore,
+    ]) {
+      const lease = await lockOf(client).acquire();
+      const next = lockOf(other).acquire();
+      await lease.release();
+      await (await next).release();
+    }
+    const latch = new LeaderLatch(client, `${root}/leader`);
+    latch.start();
+    await latch.await();
+    await latch.close();
+    expect(await client.children(`${root}/lock`)).toMatchObject({ children: [] });
   });
 });
 

@@ -49,18 +49,20 @@ async function znodes(client: ZkClient): Promise<string[]> {
 }
 
 describe('doctor', () => {
-  it('finds nothing to change on a healthy server, and leaves no znode behind', async () => {
+  it('finds only that the server is alone and for development, and leaves no znode behind', async () => {
     const client = await connect();
     await client.create('/healthy');
     const before = await znodes(client);
     for (const namespace of ['healthy', 'not/yet/there']) {
       const { code, out, err } = await doctor('--namespace', namespace);
-      expect([code, err]).toEqual([0, '']);
+      expect([code, err]).toEqual([1, '']);
       const lines = out.split('\n');
-      expect(lines.splice(-3)).toEqual(['', 'Locks are safe there.', '']);
-      expect(lines.filter((line) => !line.startsWith('ok '))).toEqual([]);
+      expect(lines.splice(-3)).toEqual(['', 'Locks work there, with the limits above.', '']);
+      expect(lines.filter((line) => !line.startsWith('ok '))).toEqual([
+        expect.stringMatching(/^limit .+ 3\.8\.0-embedded, standalone: a server for development/),
+        expect.stringMatching(/^limit +quorum +1 of 1 .+; a single server: .+ run three servers$/),
+      ]);
       expect(lines.length).toBeGreaterThan(15);
-      expect(out).toContain('Zookeeper version: 3.8.0-embedded, standalone');
     }
     expect(await znodes(client)).toEqual(before);
   });
@@ -68,12 +70,13 @@ describe('doctor', () => {
   it('prints the same result as JSON', async () => {
     const { report: result } = await report('--namespace', '/shop');
     const { checks, ...about } = result;
-    expect(about).toEqual({ result: 'ok', exitCode: 0 });
+    expect(about).toEqual({ result: 'limit', exitCode: 1 });
     expect(checkIn(result, 'server')).toEqual({
       check: 'server',
       subject: server.connectString,
-      status: 'ok',
-      message: 'Zookeeper version: 3.8.0-embedded, standalone',
+      status: 'limit',
+      message:
+        'Zookeeper version: 3.8.0-embedded, standalone: a server for development, do not use it in production',
     });
     expect(new Set(checks.map(({ check }) => check))).toEqual(
       new Set(['server', 'quorum', 'kind', 'timeout', 'rights', 'clock', 'recipe']),
@@ -123,7 +126,7 @@ describe('doctor', () => {
     await client.setAcl(path, [{ scheme: 'auth', id: '', permissions: 'cdrwa' }]);
     expect((await report('--namespace', path)).code).toBe(2);
     const right = await report('--namespace', path, '--auth', 'digest:shop:secret');
-    expect(right.code).toBe(0);
+    expect(checkIn(right.report, 'rights')).toMatchObject({ status: 'ok' });
     expect(JSON.stringify(right.report)).not.toContain('secret');
     const { children } = await client.children(path);
     expect(children).toEqual([]);
@@ -184,6 +187,8 @@ describe('doctor on', () => {
     const result = await examine(await start({ server: 'clickhouse-keeper' }));
     expect(result.exitCode).toBe(1);
     expect(result.checks.filter(({ status }) => status !== 'ok')).toMatchObject([
+      { check: 'server', status: 'limit' },
+      { subject: 'quorum', status: 'limit' },
       { subject: 'clickhouse-keeper', status: 'limit' },
       {
         subject: 'persistent TTL node',
@@ -218,16 +223,20 @@ describe('doctor on', () => {
   });
 
   it.each([
-    [1, 'ok'],
-    [2, 'unsafe'],
-  ])('a server that loses a reply to a recipe %s times finds it %s', async (replies, expected) => {
-    const started = await start();
-    for (let lost = 0; lost < replies; lost++) await started.faults.dropReply({ op: 'createTTL' });
-    const result = await examine(started);
-    expect(result.result).toBe(expected);
-    expect(checkIn(result, 'recipe', 'persistent TTL node').status).toBe(expected);
-    expect(checkIn(result, 'recipe', 'mutex').status).toBe('ok');
-  });
+    [1, 'limit', 'ok'],
+    [2, 'unsafe', 'unsafe'],
+  ])(
+    'a server that loses a reply to a recipe %s times has the result %s',
+    async (replies, expected, status) => {
+      const started = await start();
+      for (let lost = 0; lost < replies; lost++)
+        await started.faults.dropReply({ op: 'createTTL' });
+      const result = await examine(started);
+      expect(result.result).toBe(expected);
+      expect(checkIn(result, 'recipe', 'persistent TTL node').status).toBe(status);
+      expect(checkIn(result, 'recipe', 'mutex').status).toBe('ok');
+    },
+  );
 
   /** Starts the command on a slow server, and resolves when its directory has a child: the recipes run. */
   const startOn = async (started: EmbeddedZooKeeper) => {

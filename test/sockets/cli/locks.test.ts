@@ -1,5 +1,7 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { hostname } from 'node:os';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import {
   LeaderLatch,
   LeaderSelector,
@@ -11,6 +13,7 @@ import {
 import type { ZkClientOptions } from '../../../lib/client/index.js';
 import { runCli } from '../../support/cli.js';
 import { aborted, useClients } from '../../support/clients.js';
+import { killedHolder } from '../../support/killed-holder.js';
 import { untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -235,6 +238,47 @@ describe('locks', () => {
     expect(await outputOf('locks', '--path', path)).toMatch(/unclear: .*another recipe/);
     const [lock] = await objectsOf('locks', '--path', path);
     expect(lock).toMatchObject({ path, holders: [], problem: expect.stringMatching('recipe') });
+  });
+
+  it('marks a holder of this machine whose process has ended', async () => {
+    const { connectString } = server;
+    const { pid } = await killedHolder({ connectString, path: '/ended' });
+    await new Mutex(await connect(), '/alive').acquire();
+    const out = await outputOf('locks');
+    expect(out).toContain(`holds, process ended  ${hostname()} pid ${pid}`);
+    expect(out).toContain(`holds  ${HERE}`);
+    const [alive, ended] = await objectsOf('locks');
+    expect(alive!.holders).toEqual([expect.not.objectContaining({ processEnded: true })]);
+    expect(ended!.holders).toEqual([expect.objectContaining({ processEnded: true })]);
+  });
+
+  it.each([
+    [
+      'text',
+      'HTTP/1.1 400 Bad Request\r\n',
+      'is not a ZooKeeper server, and answers "HTTP/1.1 400',
+    ],
+    ['nothing', '', 'no reply within 5000 ms'],
+  ])('fails after a few seconds if another program answers %s', async (_answer, text, message) => {
+    let connections = 0;
+    const other = createServer((socket) => {
+      connections += 1;
+      socket.on('error', () => {}).write(text);
+    }).listen(0);
+    onTestFinished(() => void other.close());
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const { code, err } = await runCli(['locks', '--zookeeper', `127.0.0.1:${port}`]);
+    expect(code).toBe(120);
+    expect(err).toContain(message);
+    expect(connections).toBe(text ? 4 : 1);
+  });
+
+  it('uses ZK_CONNECT_STRING, and ZOOKEEPER without it', async () => {
+    const env = { ZK_CONNECT_STRING: server.connectString, ZOOKEEPER: '127.0.0.1:1' };
+    expect((await runCli(['locks'], env)).code).toBe(0);
+    const old = { ZK_CONNECT_STRING: '', ZOOKEEPER: server.connectString };
+    expect((await runCli(['locks'], old)).code).toBe(0);
   });
 
   it('fails if no server replies', async () => {

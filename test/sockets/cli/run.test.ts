@@ -1,7 +1,9 @@
+import { hostname } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { Mutex, ReadWriteLock, Semaphore } from 'nestjs-zookeeper/recipes';
 import { pidsIn, PROGRAM, runCli, untilGone, useCli } from '../../support/cli.js';
 import { useClients, useLinks } from '../../support/clients.js';
+import { killedHolder } from '../../support/killed-holder.js';
 import { failureOf, untilNodes } from '../../support/recipe-nodes.js';
 import { useServer } from '../../support/servers.js';
 
@@ -32,16 +34,18 @@ describe('the command of run', () => {
   });
 
   it.each([
-    ['nowhere', 127],
-    ['/', 126],
-  ])('%s: the exit code is %i', async (file, code) => {
+    ['nowhere', 127, 'nowhere was not found: no directory of PATH has a file of this name'],
+    ['./nowhere', 127, './nowhere was not found: there is no such file'],
+    ['/', 126, '/ cannot be executed: /: it is not a file'],
+    ['/etc/passwd', 126, '/etc/passwd cannot be executed: /etc/passwd: permission denied'],
+  ])('%s: the exit code is %i', async (file, code, message) => {
     const lock = server.path('not-found');
     // A folder in PATH that the user may not enter would be another reason for the failure.
     const env = { PATH: '/usr/bin:/bin' };
     expect(await start(['run', '--lock', lock, file], { env }).ended).toEqual({
       code,
       out: '',
-      err: expect.stringMatching(`^nestjs-zookeeper: .*${file}: .*\n$`),
+      err: `nestjs-zookeeper: ${message}\n`,
     });
     await untilNodes(await connect(), lock, 0);
   });
@@ -114,16 +118,17 @@ describe('the lock of run', () => {
     const lock = server.path('busy');
     const client = await connect();
     const lease = await new Mutex(client, lock).acquire();
+    const holder = `${hostname()} pid ${process.pid}`;
     const name = `nestjs-zookeeper: lock "${lock}"`;
     expect(await runHere(lock, 'echo no', '--wait', '0')).toEqual({
       code: 121,
       out: '',
-      err: `${name} is held by others, and --wait is 0\n`,
+      err: `${name} is held by ${holder}, and --wait is 0\n`,
     });
     expect(await runHere(lock, 'echo no', '--wait', '50ms')).toEqual({
       code: 122,
       out: '',
-      err: `${name} was not granted within --wait\n`,
+      err: `${name} was not granted within --wait: it is held by ${holder}\n`,
     });
     await untilNodes(client, lock, 1);
     const waiting = run(lock, 'echo granted');
@@ -185,6 +190,25 @@ describe('the lock of run', () => {
 });
 
 describe('the wait of run', () => {
+  it('names the holder after a second', async () => {
+    const lock = server.path('note');
+    const lease = await new Mutex(await connect(), lock).acquire({ details: { name: 'report' } });
+    const { ended, output } = run(lock, 'echo granted');
+    const holder = `report (${hostname()} pid ${process.pid})`;
+    const line = `nestjs-zookeeper: waiting for lock "${lock}", which is held by ${holder}\n`;
+    await expect.poll(() => output.err, { interval: 10 }).toBe(line);
+    await lease.release();
+    expect(await ended).toEqual({ code: 0, out: 'granted\n', err: line });
+  });
+
+  it('says that the holder has ended', async () => {
+    const lock = server.path('ended');
+    const { pid } = await killedHolder({ connectString: server.connectString, path: lock });
+    const { code, err } = await runHere(lock, '', '--wait', '0');
+    expect(code).toBe(121);
+    expect(err).toContain(`is held by ${hostname()} pid ${pid}, which has ended, and --wait is 0`);
+  });
+
   it('outlives a session that is lost', async () => {
     const lock = server.path('reconnects');
     const client = await connect();
@@ -201,6 +225,6 @@ describe('the wait of run', () => {
     await network.up();
     await untilNodes(client, lock, 2);
     await lease.release();
-    expect(await ended).toEqual({ code: 0, out: 'granted\n', err: '' });
+    expect(await ended).toMatchObject({ code: 0, out: 'granted\n' });
   });
 });

@@ -66,6 +66,8 @@ describe('the command line', () => {
     ['locks --zookeeper shop:secret@zk1', '--zookeeper must be hosts without credentials'],
     ['locks --namespace a//b', '--namespace must be'],
     ['run true', "required option '--lock <key>' not specified"],
+    ['run --loc a true', "unknown option '--loc'\n(Did you mean --lock?)"],
+    ['elect --elect a true', "unknown option '--elect'\n(Did you mean --election?)"],
     ['run --lock a', "missing required argument 'command'"],
     ['run --lock  true', '--lock must be a non-empty string'],
     ['run --lock /a/ true', '--lock must be a znode path without a slash at its end'],

@@ -11,11 +11,20 @@ import {
 const check: Check = { check: 'server', subject: 'zk:2181', status: 'ok', message: 'found' };
 
 /** A server with a session. */
-const usable = (session: Partial<UsableServer['session']>, role = 'follower'): UsableServer => ({
+const usable = (
+  session: Partial<UsableServer['session']>,
+  role: string | null = 'follower',
+): UsableServer => ({
   check,
-  role,
+  role: role ?? undefined,
   options: { connectString: 'zk:2181' },
-  session: { kind: 'zookeeper', config: '', timeout: 30_000, shortestTimeout: 4000, ...session },
+  session: {
+    kind: 'zookeeper',
+    config: undefined,
+    timeout: 30_000,
+    shortestTimeout: 4000,
+    ...session,
+  },
 });
 
 describe('verdictOnQuorum', () => {
@@ -34,7 +43,9 @@ describe('verdictOnQuorum', () => {
     ['one down', [server, down, server], 'limit', '2 of 3 listed servers can be used'],
     ['one of 3 listed', [server], 'limit', 'name all voters'],
     ['all down', [down, down], 'unsafe', '0 of 2 listed servers can be used'],
-    ['an unknown configuration', [usable({})], 'ok', '1 of 1 listed servers can be used'],
+    ['an unreadable configuration', [usable({})], 'ok', '1 of 1 listed servers can be used'],
+    ['a single server', [usable({}, 'standalone')], 'limit', 'run three servers'],
+    ['a single server without srvr', [usable({ config: '' }, null)], 'limit', 'run three servers'],
   ] as const)('with %s', (_case, servers, status, message) => {
     expect(verdictOnQuorum(servers)).toEqual([status, expect.stringContaining(message)]);
   });
@@ -58,6 +69,12 @@ describe('verdictOnTimeout', () => {
 it.each([
   ['Zookeeper version: 3.8.0-5a02', 'leader', 'ok', /3\.8\.0-5a02, leader$/],
   ['Zookeeper version: 3.5.9-83df', 'leader', 'limit', /use ZooKeeper 3\.6 or later$/],
+  [
+    'Zookeeper version: 3.8.0-embedded',
+    'standalone',
+    'limit',
+    /standalone: a server for development/,
+  ],
   ['ClickHouse Keeper version: v2.3.1', undefined, 'ok', /v2\.3\.1$/],
   [undefined, undefined, 'ok', /allow the four-letter word srvr/],
 ] as const)('the version %s with the role %s is %s', (version, role, status, message) => {

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
-const page = readFileSync(join(ROOT, 'docs/troubleshooting.md'), 'utf8');
+const page = readFileSync(join(ROOT, 'docs/reference/troubleshooting.md'), 'utf8');
 const source = readdirSync(join(ROOT, 'lib'), { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts'))
   .map((file) => readFileSync(join(ROOT, 'lib', file), 'utf8'))
@@ -29,7 +29,7 @@ function isInSource(text: string): boolean {
   );
 }
 
-describe('docs/troubleshooting.md', () => {
+describe('docs/reference/troubleshooting.md', () => {
   it('quotes many messages', () => expect(messages.length).toBeGreaterThan(70));
 
   it.each(messages)('quotes a message that the source has: %s', (message) => {

@@ -109,7 +109,7 @@ describe('the handshake of the wire transport', () => {
     [
       'says garbage',
       (peer) => peer.socket.write('HTTP/1.1 400 Bad Request\r\n'),
-      /length 1213486160/,
+      /it is not a ZooKeeper server, and answers "HTTP\/1.1 400 Bad Request"/,
     ],
     [
       'sends a frame that is longer than any reply to a handshake',
