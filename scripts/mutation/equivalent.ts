@@ -113,7 +113,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     file: 'lib/client/transport/wire-queue.ts',
-    code: 'if (length > 0 && (length === MAX_REQUESTS || this.#bytes + bytes > MAX_BYTES)) return false;',
+    code: 'const exceeds = count > MAX_OPERATIONS || this.#bytes + bytes > MAX_BYTES;',
     operator: 'other comparison',
     before: '>',
     after: '>=',

@@ -49,9 +49,9 @@ export class Group {
     const request = call.request as Groupable;
     const added = request.kind === 'multi' ? request.operations : [request];
     const bytes = added.reduce((sum, each) => sum + bytesOf(each), 0);
-    const isFull =
-      this.operations.length + added.length > MAX_OPERATIONS || this.#bytes + bytes > MAX_BYTES;
-    if (this.calls.length > 0 && isFull) return false;
+    const count = this.operations.length + added.length;
+    const exceeds = count > MAX_OPERATIONS || this.#bytes + bytes > MAX_BYTES;
+    if (exceeds && this.calls.length > 0) return false;
     this.#bytes += bytes;
     this.calls.push(call);
     this.operations.push(...added);
