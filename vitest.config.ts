@@ -98,7 +98,7 @@ export default defineConfig({
     alias: [
       { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
       {
-        find: /^nestjs-zookeeper\/(recipes|coordination|embedded|opentelemetry|terminus|schedule|testing)$/,
+        find: /^nestjs-zookeeper\/(recipes|coordination|embedded|opentelemetry|terminus|schedule|fence|testing)$/,
         replacement: source('lib/$1/index.ts'),
       },
     ],

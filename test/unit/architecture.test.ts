@@ -37,6 +37,7 @@ const MAY_IMPORT = {
   index: ['module', 'tokens', 'decorators', 'services', 'recipes', 'client'],
   cli: [
     'coordination recipes',
+    'fence',
     'services',
     'recipes',
     'kernel',
@@ -46,6 +47,7 @@ const MAY_IMPORT = {
   ],
   terminus: ['tokens', 'services', 'client'],
   schedule: ['decorators', 'client'],
+  fence: ['kernel', 'vocabulary', 'client'],
   opentelemetry: ['diagnostics', 'client'],
   testing: [
     'module',
