@@ -129,6 +129,7 @@ export default defineConfig({
       realTimeProject('sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
       realTimeProject('e2e', 'embedded', { include: ['test/e2e/**/*.test.ts'] }),
       realTimeProject('programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
+      realTimeProject('databases', 'embedded', { include: ['test/databases/**/*.test.ts'] }),
       { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
       realTimeProject('real', 'real', {
         include: [...client, ...locksAndElections, ...coordination, ...real],

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { expectOrder, Goods, takeFence, TOKEN, useDatabase } from './fencing-sql.js';
-import { PrivateMariaDb } from './seckill-mariadb.js';
+import { PrivateMariaDb } from '../support/mariadb.js';
 import { expectExactSale } from './seckill-process.js';
 
 describe('in MariaDB', () => {
