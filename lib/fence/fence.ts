@@ -8,11 +8,9 @@ import { FENCE_SQL, FENCE_TABLE } from './sql.js';
 import { type FencedTransaction, transactionOf } from './transactions.js';
 
 /*
- * A fence in a database. The table has a row for each lock, with the highest token that a transaction was fenced with.
- *
- * 1. Raise the token of the row, or insert the row. The statement locks the row until the end of the transaction, so
- *    it waits for the transaction of an earlier holder, and the reads that follow see what that transaction wrote.
- * 2. If the row has a higher token afterwards, a later holder was here: the transaction must not continue.
+ * The table has a row for each lock, with the highest token of its transactions. A transaction raises the token or inserts the
+ * row. That locks the row until the end of the transaction: later holders wait, and then read what it wrote. If the row
+ * has a higher token afterwards, a later holder was here, and the transaction must not continue.
  */
 
 /**
@@ -63,32 +61,26 @@ export async function fence(
     throw new BadOptionError('lease', lease, { message });
   }
   const transaction = transactionOf(tx);
+  const leases = 'leases' in lease ? [...(lease.leases as readonly Lease[])] : [lease];
   // All processes take the fences of several locks in one order, so that their transactions do not block each other.
-  for (const part of partsOf(lease).sort((a, b) => (a.path < b.path ? -1 : 1))) {
-    await take(transaction, part);
-  }
-}
-
-/** Returns the leases of a multi-lock, or the lease itself. */
-function partsOf(lease: Lease | Term): (Lease | Term)[] {
-  return 'leases' in lease ? [...(lease.leases as readonly Lease[])] : [lease];
+  leases.sort((a, b) => (a.path < b.path ? -1 : 1));
+  for (const each of leases) await take(transaction, each);
 }
 
 async function take(transaction: FencedTransaction, lease: Lease | Term): Promise<void> {
   const { path, fencingToken } = lease;
-  const key = 'election' in lease ? lease.election : lease.key;
+  const [key, held] =
+    'election' in lease ? [lease.election, lease.active] : [lease.key, lease.held];
   checkExclusive(lease);
   // Spares the transaction of a lease that is known to be lost. Only the database decides about the others.
-  if (!('election' in lease ? lease.active : lease.held)) {
+  if (!held) {
     lease.signal.throwIfAborted();
     throw new LeaseLostError(`the lease on ${path} was released`, { key });
   }
   const { raise, read } = FENCE_SQL[transaction.dialect];
   const token = String(fencingToken);
   if (read) await transaction.run(raise, [path, token]);
-  const stored = read
-    ? await transaction.token(read, [path])
-    : await transaction.token(raise, [path, token]);
+  const stored = await transaction.token(read ?? raise, read ? [path] : [path, token]);
   // Equal texts: a column or a driver that rounds can only refuse a transaction, never accept one.
   if (stored === token) return;
   if (typeof stored === 'string' && /^\d+$/.test(stored) && BigInt(stored) > fencingToken) {

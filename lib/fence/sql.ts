@@ -7,27 +7,24 @@ import { checkValue, oneOf } from '../client/validation.js';
  */
 export type FenceDialect = 'postgres' | 'mysql' | 'mariadb' | 'sqlite';
 
-/** The databases, as the option `--sql` of the command line lists them. */
-export const FENCE_DIALECTS = [
-  'postgres',
-  'mysql',
-  'mariadb',
-  'sqlite',
-] as const satisfies readonly FenceDialect[];
-
-/** The table of all fences. */
 export const FENCE_TABLE = 'lock_fences';
 
-/** The path of a lock is case-sensitive and ends where it ends, unlike a text of most collations of MySQL. */
-const MYSQL_COLUMNS = 'lock_path varbinary(3072) PRIMARY KEY, token bigint NOT NULL';
+/**
+ * With a text, most collations of MySQL would ignore the case of a path and spaces at its end. MyISAM, which may be the
+ * default engine, has no transactions.
+ */
+const MYSQL_COLUMNS =
+  '(lock_path varbinary(3072) PRIMARY KEY, token bigint NOT NULL) ENGINE = InnoDB';
 
 const COLUMNS: Readonly<Record<FenceDialect, string>> = {
   postgres: '(lock_path text PRIMARY KEY, token bigint NOT NULL)',
-  // MyISAM, which may be the default engine, has no transactions.
-  mysql: `(${MYSQL_COLUMNS}) ENGINE = InnoDB`,
-  mariadb: `(${MYSQL_COLUMNS}) ENGINE = InnoDB`,
+  mysql: MYSQL_COLUMNS,
+  mariadb: MYSQL_COLUMNS,
   sqlite: '(lock_path text PRIMARY KEY NOT NULL, token integer NOT NULL)',
 };
+
+/** The databases, as the command line lists them. */
+export const FENCE_DIALECTS = Object.keys(COLUMNS) as FenceDialect[];
 
 /**
  * Returns the statement that creates the table of the fences, `lock_fences`, for a migration. The command

@@ -16,7 +16,7 @@ describe.each([
   let running: PrivatePostgres | PrivateMariaDb;
   beforeAll(async () => void (running = await Server.start()));
   afterAll(() => running?.[Symbol.asyncDispose]());
-  afterEach(() => database?.close());
+  afterEach(() => database?.[Symbol.asyncDispose]());
   const open = async (library: string, table?: string) =>
     (database = await openDatabase(dialect, library, running.url, table));
 

@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module';
 import { createClient } from '@libsql/client';
 import { MikroORM as LibSqlMikroORM } from '@mikro-orm/libsql';
 import { MikroORM as MariaDbMikroORM } from '@mikro-orm/mariadb';
@@ -7,7 +8,6 @@ import { drizzle as drizzleLibSql } from 'drizzle-orm/libsql';
 import { drizzle as drizzleMysql } from 'drizzle-orm/mysql2';
 import { drizzle as drizzlePostgres } from 'drizzle-orm/node-postgres';
 import knex from 'knex';
-import SqliteOfKnex from 'knex/lib/dialects/better-sqlite3/index.js';
 import libsql from 'libsql';
 import mysql from 'mysql2';
 import mysqlPromise from 'mysql2/promise';
@@ -18,7 +18,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 type Row = Record<string, unknown>;
 
 /** A database that a library has opened, with the tables `lock_fences`, `goods` and `orders`. */
-export interface FencedDatabase {
+export interface FencedDatabase extends AsyncDisposable {
   readonly dialect: FenceDialect;
   /** Runs `work` in a transaction of the library, and rolls it back if `work` rejects. */
   transaction<T>(work: (tx: object) => Promise<T>): Promise<T>;
@@ -26,11 +26,12 @@ export interface FencedDatabase {
   query(statement: string, tx?: object): Promise<Row[]>;
   /** Objects of the library that are in no transaction, by what they are. */
   readonly outside: Readonly<Record<string, object>>;
-  close(): Promise<unknown>;
 }
 
 /** What an opener knows of its library. */
-type Opened = Omit<FencedDatabase, 'dialect'>;
+type Opened = Omit<FencedDatabase, 'dialect' | typeof Symbol.asyncDispose> & {
+  close(): Promise<unknown>;
+};
 type Open = (url: string) => Promise<Opened>;
 
 /** Returns the rows in the replies of all libraries. */
@@ -55,6 +56,10 @@ const typeorm =
       close: () => database.destroy(),
     };
   };
+
+const SqliteOfKnex = createRequire(import.meta.url)(
+  'knex/lib/dialects/better-sqlite3',
+) as new () => object;
 
 /** Knex has no dialect for this package, which has the interface of better-sqlite3. */
 class KnexOfLibSql extends SqliteOfKnex {
@@ -293,7 +298,8 @@ export async function openDatabase(
   url: string,
   fences = fenceTable(dialect),
 ): Promise<FencedDatabase> {
-  const database = { dialect, ...(await OPEN[dialect][library]!(url)) };
+  const { close, ...opened } = await OPEN[dialect][library]!(url);
+  const database = { ...opened, dialect, [Symbol.asyncDispose]: async () => void (await close()) };
   for (const [table, create] of Object.entries({ ...TABLES, lock_fences: fences })) {
     await database.query(`DROP TABLE IF EXISTS ${table}`);
     await database.query(create);

@@ -19,7 +19,7 @@ describe.each(LIBRARIES.sqlite)('a fence in SQLite with %s', (library) => {
   const open = (table?: string) => openDatabase('sqlite', library, url, table);
   let database: FencedDatabase;
   beforeEach(async () => void (database = await open()));
-  afterEach(() => database.close());
+  afterEach(() => database?.[Symbol.asyncDispose]());
 
   it('accepts a token again, and refuses each lower one', () =>
     CHECKS['accepts a token again, and refuses each lower one'](database, fence));
@@ -46,7 +46,7 @@ describe.each(LIBRARIES.sqlite)('a fence in SQLite with %s', (library) => {
   it.each(['real', 'double precision', 'text'])(
     'works on no column that rounds: %s',
     async (type) => {
-      await database.close();
+      await database[Symbol.asyncDispose]();
       database = await open(`CREATE TABLE lock_fences (lock_path text PRIMARY KEY, token ${type})`);
       const take = (token: bigint) => database.transaction((tx) => fence(tx, leaseWith(token)));
       if (type === 'text') {
