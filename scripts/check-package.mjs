@@ -16,7 +16,7 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 420_000, unpacked: 2_606_000 };
+const BUDGET = { packed: 432_000, unpacked: 2_606_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
   '.': 397_000,
@@ -26,8 +26,8 @@ const ENTRY_BUDGET = {
   './testing': 526_000,
   './opentelemetry': 30_300,
   './terminus': 321_000,
-  './schedule': 361_000,
-  './fence': 200_000,
+  './schedule': 366_000,
+  './fence': 166_000,
 };
 
 const failures = [];

@@ -46,7 +46,7 @@ const MAY_IMPORT = {
     'embedded',
   ],
   terminus: ['tokens', 'services', 'client'],
-  schedule: ['decorators', 'client'],
+  schedule: ['decorators', 'services', 'client'],
   fence: ['kernel', 'vocabulary', 'client'],
   opentelemetry: ['diagnostics', 'client'],
   testing: [
