@@ -1,6 +1,7 @@
 import { applyDecorators } from '@nestjs/common';
 import { Cron, type CronOptions, SchedulerRegistry } from '@nestjs/schedule';
 import { BadOptionError } from '../client/errors.js';
+import { sleep } from '../client/sleep.js';
 import {
   checkRecord,
   NON_EMPTY_STRING,
@@ -107,7 +108,8 @@ class TickRequirement extends LeadershipRequirement {
   ) {
     super(target, method, options, '@CronOnLeader', RULES);
     this.registry = injectService(target, {
-      decorator: '@CronOnLeader',
+      // Another name than that of the LeaderService, which is injected too.
+      decorator: '@CronOnLeader with missed',
       service: 'SchedulerRegistry',
       serviceToken: SchedulerRegistry,
       connection: this.connection,
@@ -130,9 +132,13 @@ class TickRequirement extends LeadershipRequirement {
     const ended = () => void this.running.delete(self);
     try {
       const registry = injectedService(self, this.registry, this) as SchedulerRegistry;
-      const tick = latestTick(registry.getCronJob(name!).cronTime, Date.now() + EARLY);
       // The first leader of all finds no claim. It has missed nothing.
       const isElected = args?.[0] === term;
+      // This instance may be elected before the schedule has made its jobs.
+      while (isElected && !registry.doesExist('cron', name!)) {
+        await sleep(UNTIL_JOBS, { signals: [guard.signal] });
+      }
+      const tick = latestTick(registry.getCronJob(name!).cronTime, Date.now() + EARLY);
       if (
         tick !== undefined &&
         (await service.claimTick(term, this.election, name!, tick, !isElected))
@@ -161,6 +167,8 @@ class TickGuard extends TermGuard {
   }
 }
 
+/** Milliseconds between two looks for the job. */
+const UNTIL_JOBS = 100;
 /** Milliseconds by which a timer of Node may be early, with room. Ticks are a second apart at least. */
 const EARLY = 100;
 /** Milliseconds. The latest tick is searched in this time; an expression may have no tick at all. */
