@@ -33,8 +33,10 @@ async function startOn(process: SimulatedProcess, Jobs: Type) {
   return process.run(() => apps.start(metadata, options, process));
 }
 
-const isLeading = (app: Awaited<ReturnType<typeof startOn>>, process: SimulatedProcess) =>
-  expect.poll(() => process.run(async () => app.get(LeaderService).isLeader('reports'))).toBe(true);
+async function untilLeading(app: Awaited<ReturnType<typeof startOn>>, process: SimulatedProcess) {
+  const leads = () => process.run(async () => app.get(LeaderService).isLeader('reports'));
+  await expect.poll(leads).toBe(true);
+}
 
 /** Resolves at the next such second of a virtual minute. */
 async function untilSecond(second: number): Promise<void> {
@@ -54,7 +56,7 @@ describe.each(['skip', 'once'] as const)("@CronOnLeader with missed: '%s'", (mis
     ];
     two.stepClock(-7_300);
     three.stepClock(3_700);
-    await isLeading(await startOn(one, Jobs), one);
+    await untilLeading(await startOn(one, Jobs), one);
     await startOn(two, Jobs);
     await startOn(three, Jobs);
     await world.sleep(10_500);
@@ -77,7 +79,7 @@ describe.each(['skip', 'once'] as const)("@CronOnLeader with missed: '%s'", (mis
     const Jobs = jobs('0 * * * * *', missed, started);
     const [one, two] = [world.process('one'), world.process('two')];
     await untilSecond(30);
-    await isLeading(await startOn(one, Jobs), one);
+    await untilLeading(await startOn(one, Jobs), one);
     await startOn(two, Jobs);
     await untilSecond(59);
     // The first leader of all has missed nothing, although earlier minutes have no claim.
@@ -107,7 +109,7 @@ it('starts no run while another one lasts, also not for a missed tick', async ()
   const Jobs = jobs('*/10 * * * * *', 'once', started, () => world.sleep(25_000));
   const one = world.process('one');
   await untilSecond(35);
-  await isLeading(await startOn(one, Jobs), one);
+  await untilLeading(await startOn(one, Jobs), one);
   await world.sleep(60_000);
   expect(started.map((second) => second - started[0]!)).toEqual([0, 30]);
 });
