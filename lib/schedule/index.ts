@@ -18,6 +18,7 @@ import {
   type LeaderOnlyOptions,
 } from '../decorators/leader-only.decorator.js';
 import type { MethodCall } from '../decorators/requirement.js';
+import type { LockKeys } from '../services/keys.js';
 import { type LeaderService, TermGuard } from '../services/leader.service.js';
 
 /**
@@ -30,7 +31,7 @@ export type CronOnLeaderOptions = CronOptions & {
   election?: string | undefined;
   /**
    * Starts the job at most once at each time (tick) of the expression, also after a change of the leader, a restart or a clock
-   * that was set back: the leader claims the tick in ZooKeeper before the job starts. `'skip'`: a tick at which nobody led is
+   * that was set back: the leader claims the tick in ZooKeeper before the job starts, and the method gets the tick as a `Date`. `'skip'`: a tick at which nobody led is
    * not run. `'once'`: the next leader starts the latest tick that nobody has claimed, when it is elected. The claim has the
    * `name` of the job, which is required then, and needs a transport with transactions. Default: ticks are not claimed.
    */
@@ -119,11 +120,12 @@ class TickRequirement extends LeadershipRequirement {
 
   override async acquire(
     service: LeaderService,
-    _key?: unknown,
-    { self, args }: Partial<MethodCall> = {},
+    key: LockKeys,
+    call: MethodCall,
   ): Promise<TermGuard | undefined> {
-    const guard = await super.acquire(service);
+    const guard = await super.acquire(service, key, call);
     if (!guard) return undefined;
+    const { self, args } = call;
     const { term } = guard;
     const { name, waitForCompletion } = this.cron;
     // A run for a missed tick is not one of the runs that the schedule itself waits for.
@@ -133,16 +135,16 @@ class TickRequirement extends LeadershipRequirement {
     try {
       const registry = injectedService(self, this.registry, this) as SchedulerRegistry;
       // The first leader of all finds no claim. It has missed nothing.
-      const isElected = args?.[0] === term;
+      const isElected = args[0] === term;
       // This instance may be elected before the schedule has made its jobs.
       while (isElected && !registry.doesExist('cron', name!)) {
         await sleep(UNTIL_JOBS, { signals: [guard.signal] });
       }
       const tick = latestTick(registry.getCronJob(name!).cronTime, Date.now() + EARLY);
-      if (
-        tick !== undefined &&
-        (await service.claimTick(term, this.election, name!, tick, !isElected))
-      ) {
+      const job = [term, this.election, name!] as const;
+      if (tick !== undefined && (await service.claimTick(...job, tick, !isElected))) {
+        // The arguments of the schedule and of the election are none of the job.
+        args.splice(0, args.length, new Date(tick));
         return new TickGuard(term, ended);
       }
     } catch (error) {

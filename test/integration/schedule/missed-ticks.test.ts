@@ -14,13 +14,13 @@ const SESSION_TIMEOUT = 4_000;
 
 type Missed = 'skip' | 'once';
 
-/** Jobs that record the second in which they start, by the clock of their process. */
+/** Jobs that record their ticks, in seconds. */
 function jobs(time: string, missed: Missed, started: number[], work = async () => {}): Type {
   @Injectable()
   class Jobs {
     @CronOnLeader(time, { name: 'report', election: 'reports', missed })
-    async report(): Promise<void> {
-      started.push(Math.floor((Date.now() + 50) / 1000));
+    async report(tick: Date): Promise<void> {
+      started.push(tick.getTime() / 1000);
       await work();
     }
   }
