@@ -93,38 +93,45 @@ function defineJobs({ schedule }: Library): Type<CronJobs> {
 
 async function startJobs(Jobs: Type<CronJobs>, runs: Runs, context: JobContext): Promise<Program> {
   const { acceptsWork, library, process, random } = context;
+  /** Ends the waits of the program, which would outlive the application. */
+  const closed = new AbortController();
+  const pause = (ms: number) => sleep(ms, undefined, closed).catch(() => {});
   const step = () => process.stepClock(Math.round(random.between(-SKEW, SKEW)));
   step();
   const metadata = { imports: [ScheduleModule.forRoot()], providers: [Jobs] };
   const { module, client } = await startModule(context, metadata);
   module.get(Jobs).act = async (job, tick) => {
     runs.start(job, tick, context);
-    await sleep(random.between(0, RUN_TIME));
+    await pause(random.between(0, RUN_TIME));
   };
   const leaders = module.get(library.nest.LeaderService);
   leaders.changes(ELECTION).subscribe(({ term }) => {
-    if (term) void checkElection(term, context);
+    if (term) void checkElection(term, pause, context);
   });
   const disturb = async () => {
-    while (acceptsWork()) {
-      await sleep(random.between(300, 2_000));
+    while (acceptsWork() && !closed.signal.aborted) {
+      await pause(random.between(300, 2_000));
       if (random.chance(0.3)) step();
       if (random.chance(0.3)) await leaders.resign(ELECTION);
     }
   };
-  const close = () => module.close();
+  const close = () => {
+    closed.abort();
+    return module.close();
+  };
   return { client, finished: disturb(), leaveElections: close, close };
 }
 
 /** Checks that a leader that keeps its connection claims the latest tick of the job `once` soon after its election. */
 async function checkElection(
   term: import('nestjs-zookeeper').Term,
+  pause: (ms: number) => Promise<void>,
   { history, incarnation, isFaultFree, setting, world }: JobContext,
 ): Promise<void> {
   const elected = world.now;
   const tick = Math.floor(Date.now() / PERIOD.once) * PERIOD.once;
   // A read, two writes and their retries.
-  await sleep(4 * replyTime(setting));
+  await pause(4 * replyTime(setting));
   if (!term.active || !isFaultFree(elected, world.now)) return;
   const [claim] = world
     .children(`${NAMESPACE}/cron/${ELECTION}`)
