@@ -18,7 +18,7 @@ export const CRON_MUTANTS: readonly Mutant[] = [
   },
   {
     name: 'cron-claim-overwrites',
-    bug: 'A leader that reads from a server that lags overwrites a claim that it has not seen.',
+    bug: 'Two calls of one leader, by its election and by the schedule, both claim the same tick.',
     workload: 'cron',
     edits: [{ file: CLAIMS, search: ', version: claimed.stat.version', replace: '' }],
   },
