@@ -67,9 +67,8 @@ const ADAPTERS: readonly Adapter[] = [
     is: (tx) => has(tx, '$queryRawUnsafe', '$executeRawUnsafe'),
     open: (tx) => ({
       database: tx._activeProvider,
-      // Newer versions nest transactions, so their clients have $transaction too.
-      inTransaction:
-        tx[Symbol.for('prisma.client.transaction.id')] !== undefined || !has(tx, '$transaction'),
+      // Not $transaction, which Prisma 7 has in transactions too.
+      inTransaction: !has(tx, '$connect'),
       numbered: tx._activeProvider === 'postgresql',
       rows: (sql, params) => tx.$queryRawUnsafe(sql, ...params),
       run: (sql, params) => tx.$executeRawUnsafe(sql, ...params),
