@@ -99,7 +99,7 @@ export default defineConfig({
     alias: [
       { find: /^nestjs-zookeeper$/, replacement: source('lib/index.ts') },
       {
-        find: /^nestjs-zookeeper\/(recipes|coordination|embedded|opentelemetry|terminus|schedule|testing)$/,
+        find: /^nestjs-zookeeper\/(recipes|coordination|embedded|opentelemetry|terminus|schedule|fence|testing)$/,
         replacement: source('lib/$1/index.ts'),
       },
     ],
@@ -130,6 +130,7 @@ export default defineConfig({
       realTimeProject('sockets', 'embedded', { include: ['test/sockets/**/*.test.ts'] }),
       realTimeProject('e2e', 'embedded', { include: ['test/e2e/**/*.test.ts'] }),
       realTimeProject('programs', 'embedded', { include: ['test/programs/**/*.test.ts'] }),
+      realTimeProject('databases', 'embedded', { include: ['test/databases/**/*.test.ts'] }),
       { extends: true, test: { name: 'browser', include: ['test/browser/**/*.test.ts'] } },
       realTimeProject('real', 'real', {
         include: [...client, ...locksAndElections, ...coordination, ...real],

@@ -16,17 +16,18 @@ The exit code is 0 if all is well, 1 if not, and 2 for a wrong option.`,
 });
 
 /** Bytes, with some room to grow. */
-const BUDGET = { packed: 420_000, unpacked: 2_606_000 };
+const BUDGET = { packed: 432_000, unpacked: 2_615_000 };
 /** Bytes of this package's JavaScript that an import of each entry point loads. */
 const ENTRY_BUDGET = {
-  '.': 397_000,
-  './recipes': 290_000,
+  '.': 403_000,
+  './recipes': 294_000,
   './coordination': 529_000,
   './embedded': 30_000,
   './testing': 526_000,
   './opentelemetry': 30_300,
-  './terminus': 321_000,
-  './schedule': 361_000,
+  './terminus': 326_000,
+  './schedule': 373_000,
+  './fence': 168_000,
 };
 
 const failures = [];

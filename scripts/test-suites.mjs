@@ -36,6 +36,8 @@ const kerberos = () => [
   ),
   ...missingPrograms('--version', 'python3', 'make', 'g++'),
 ];
+const postgres = () =>
+  existsSync('/usr/lib/postgresql') ? [] : ['PostgreSQL in /usr/lib/postgresql'];
 const mariadb = () => missingFiles('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
 
 /** @type {Readonly<Record<string, Suite>>} */
@@ -66,6 +68,11 @@ export const SUITES = {
     tests: 'Kerberos and the completion of shells',
     projects: ['programs'],
     needs: [shells, java, kerberos],
+  },
+  databases: {
+    tests: 'fences in PostgreSQL and MariaDB, with each library that opens them',
+    projects: ['databases'],
+    needs: [postgres, mariadb],
   },
   slow: {
     tests: 'chaos, failover, benchmark, sale under load: the files *.slow.test.ts',

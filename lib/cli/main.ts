@@ -4,6 +4,7 @@ import { BadOptionError, ConnectionError, CoordinationError } from '../client/in
 import { addCompletionCommand } from './completion.js';
 import { addDoctorCommand } from './doctor.js';
 import { addElectCommand } from './elect.js';
+import { addFenceCommand } from './fence.js';
 import { ExitCode, Failure } from './exit.js';
 import { makeProgram } from './program.js';
 import { addRunCommand } from './run.js';
@@ -17,6 +18,7 @@ const program = makeProgram(
   addInspectCommands,
   addDoctorCommand,
   addServerCommand,
+  addFenceCommand,
   addCompletionCommand,
 );
 

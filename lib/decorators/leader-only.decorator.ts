@@ -139,7 +139,11 @@ export class LeadershipRequirement extends Requirement<LeaderService> {
     return this.election;
   }
 
-  override async acquire(service: LeaderService): Promise<TermGuard | undefined> {
+  override async acquire(
+    service: LeaderService,
+    _key: LockKeys,
+    _call: MethodCall,
+  ): Promise<TermGuard | undefined> {
     const { election, otherwise, onHandler } = this;
     const guard = (service as Partial<LeaderService>).enter?.(election);
     const isReal = guard ? typeof guard.held === 'boolean' : service.isLeader?.(election) === false;

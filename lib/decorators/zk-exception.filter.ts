@@ -124,6 +124,7 @@ const ANSWERS: Readonly<Record<string, Answer>> = {
   SHUTTING_DOWN: { status: 503, message: 'Shutting down', retryAfter: 1 },
   NOT_LEADER: { status: 503, message: 'This instance is not the leader', retryAfter: 1 },
   LEASE_LOST: { status: 500, message: 'The lease was lost while the request ran' },
+  STALE_LEASE: { status: 500, message: 'The lease was lost while the request ran' },
 };
 
 /**

@@ -59,6 +59,11 @@ export function electionPath(namespace: string, election: string): string {
   return `${namespace}/elections/${encodeKey(election)}`;
 }
 
+/** Returns the path of the latest claimed tick of a job of an election. */
+export function ticksPath(namespace: string, election: string, job: string): string {
+  return `${namespace}/cron/${encodeKey(election)}/${encodeKey(job)}`;
+}
+
 export function encodeKey(key: string): string {
   if (key === '.' || key === '..') return key.replaceAll('.', '%2E');
   return key.replace(UNSAFE, percentEncode);

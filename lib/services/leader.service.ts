@@ -20,7 +20,8 @@ import {
   SELECT_RULES,
   type SelectOptions,
 } from './election-options.js';
-import { checkKey, electionPath } from './keys.js';
+import { checkKey, electionPath, ticksPath } from './keys.js';
+import { claimTick } from './tick-claims.js';
 
 /**
  * A value of {@link LeaderService.changes}.
@@ -180,6 +181,16 @@ export class LeaderService {
   }
 
   /**
+   * Claims a tick of a job for the term of an election; see {@link claimTick}.
+   *
+   * @internal
+   */
+  claimTick(term: Term, election: string, job: string, tick: number, first: boolean) {
+    const path = ticksPath(this.client.namespace, election, job);
+    return claimTick(this.client, term, path, tick, first);
+  }
+
+  /**
    * Leaves all elections for good. Waits at most `limit` milliseconds until each `takeLeadership` has
    * settled; one that still runs is reported, and keeps its place until the session ends. Idempotent.
    */
@@ -271,7 +282,7 @@ function joinedAlready(election: string): BadOptionError {
 
 /** Guards a call by a term of leadership. */
 export class TermGuard {
-  constructor(private readonly term: Term) {}
+  constructor(readonly term: Term) {}
 
   get held(): boolean {
     return this.term.active;

@@ -15,6 +15,7 @@ import {
   LockRevokedError,
   type Semaphore,
   type SharedCount,
+  type Term,
 } from '../recipes/index.js';
 import {
   busy,
@@ -254,6 +255,8 @@ export class FakeSemaphoreService extends SemaphoreService {
 
 export class FakeLeaderService extends LeaderService {
   private readonly terms = new Map<string, LeaseTerm>();
+  /** The latest claimed ticks, by election and job. */
+  private readonly ticks = new Map<string, number>();
 
   constructor(private readonly ensemble: FakeEnsemble) {
     super(ensemble.client);
@@ -266,6 +269,20 @@ export class FakeLeaderService extends LeaderService {
     const id = term?.active ? term.participantId : other;
     const path = electionPath('', election);
     return id === undefined ? [] : [{ id, isLeader: true, path, since: new Date(), session: '0' }];
+  }
+
+  override async claimTick(
+    _term: Term,
+    election: string,
+    job: string,
+    tick: number,
+    first: boolean,
+  ): Promise<boolean> {
+    const id = JSON.stringify([election, job]);
+    const claimed = this.ticks.get(id);
+    if (claimed !== undefined && claimed >= tick) return false;
+    this.ticks.set(id, tick);
+    return claimed !== undefined || first;
   }
 
   protected override join<C extends LeaderLatch | LeaderSelector>(

@@ -9,6 +9,7 @@ const FILES = {
   recipes: 'recipes/index.js',
   coordination: 'coordination/index.js',
   testing: 'testing/index.js',
+  schedule: 'schedule/index.js',
 };
 
 /**
@@ -42,5 +43,6 @@ export async function loadLibrary(directory: string): Promise<Library> {
     recipes: await load(FILES.recipes),
     coordination: await load(FILES.coordination),
     testing: await load(FILES.testing),
+    schedule: await load(FILES.schedule),
   };
 }

@@ -1,4 +1,4 @@
-import { Injectable, type LoggerService, type Type } from '@nestjs/common';
+import { Injectable, type LoggerService, type ModuleMetadata, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LeaseLike, LeaseRecord, RequestedLock } from './history.js';
@@ -12,7 +12,7 @@ type Lease = import('nestjs-zookeeper').Lease;
 type LockService = import('nestjs-zookeeper').LockService;
 type LeaderService = import('nestjs-zookeeper').LeaderService;
 
-const NAMESPACE = '/app';
+export const NAMESPACE = '/app';
 
 const SILENT: LoggerService = { log() {}, warn() {}, error() {} };
 
@@ -22,10 +22,23 @@ export async function startApplication(context: JobContext): Promise<Program> {
   return { client, finished: jobs.run(), leaveElections: close, close };
 }
 
-/** Starts a Nest application. Retries, because a process may start while no server is available. */
+/** Starts a Nest application with the shop. */
 export async function connectApplication(context: JobContext) {
-  const { library, process, setting, incarnation, acceptsWork } = context;
+  const { library } = context;
   const Shop = shopOf(library);
+  const { module, client } = await startModule(context, { providers: [Shop] });
+  const jobs = new ApplicationJobs(
+    context,
+    module.get(Shop),
+    module.get(library.nest.LockService),
+    module.get(library.nest.LeaderService),
+  );
+  return { client, jobs, close: () => module.close() };
+}
+
+/** Starts a Nest application. Retries, because a process may start while no server is available. */
+export async function startModule(context: JobContext, metadata: ModuleMetadata) {
+  const { library, process, setting, incarnation, acceptsWork } = context;
   const options = {
     connectString: 'simulated:2181',
     namespace: NAMESPACE,
@@ -37,8 +50,8 @@ export async function connectApplication(context: JobContext) {
   };
   for (;;) {
     const builder = Test.createTestingModule({
-      imports: [library.nest.ZkModule.forRoot(options)],
-      providers: [Shop],
+      ...metadata,
+      imports: [library.nest.ZkModule.forRoot(options), ...(metadata.imports ?? [])],
     });
     const module = await process.override(builder).setLogger(SILENT).compile();
     try {
@@ -50,13 +63,7 @@ export async function connectApplication(context: JobContext) {
     }
     const client = module.get<import('nestjs-zookeeper').ZkClient>(library.nest.getZkClientToken());
     followSession(client, context);
-    const jobs = new ApplicationJobs(
-      context,
-      module.get(Shop),
-      module.get(library.nest.LockService),
-      module.get(library.nest.LeaderService),
-    );
-    return { client, jobs, close: () => module.close() };
+    return { module, client };
   }
 }
 

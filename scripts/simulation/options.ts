@@ -28,8 +28,8 @@ Mutation testing:
   --workers N        as above
 
 Common options:
-  --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes, counter, cache or
-                   barrier; not with --mutants
+  --workload NAME  what the processes do: locks (default), partitions, queue, guarded-writes, counter, cache,
+                   barrier or cron; not with --mutants
   --server NAME    the server whose behaviour the simulated servers copy: zookeeper (default) or
                    clickhouse-keeper; not with --mutants
   --lib DIR        directory of the build of the library to test (default dist); not with --mutants
@@ -50,6 +50,7 @@ export const WORKLOADS: readonly WorkloadName[] = [
   'counter',
   'cache',
   'barrier',
+  'cron',
 ];
 
 const SERVERS: readonly EmbeddedServerKind[] = ['zookeeper', 'clickhouse-keeper'];

@@ -4,11 +4,12 @@ export interface Library {
   readonly recipes: typeof import('nestjs-zookeeper/recipes');
   readonly coordination: typeof import('nestjs-zookeeper/coordination');
   readonly testing: typeof import('nestjs-zookeeper/testing');
+  readonly schedule: typeof import('nestjs-zookeeper/schedule');
 }
 
 /** What the processes of a run do. */
 export type WorkloadName =
-  'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache' | 'barrier';
+  'locks' | 'partitions' | 'queue' | 'guarded-writes' | 'counter' | 'cache' | 'barrier' | 'cron';
 
 /** The server whose behaviour the simulated servers copy. */
 export type EmbeddedServerKind = import('nestjs-zookeeper/embedded').EmbeddedServerKind;

@@ -1,6 +1,7 @@
 import { runBarrier } from './barrier.js';
 import { runCache } from './cache.js';
 import { runCounter } from './counter.js';
+import { runCron } from './cron.js';
 import { runGuardedWrites } from './guarded-writes.js';
 import { runPartitions } from './partitions.js';
 import { runQueue } from './queue.js';
@@ -16,4 +17,5 @@ export const RUN_SEED: Readonly<Record<WorkloadName, RunSeed>> = {
   barrier: runBarrier,
   cache: runCache,
   counter: runCounter,
+  cron: runCron,
 };

@@ -37,6 +37,7 @@ const MAY_IMPORT = {
   index: ['module', 'tokens', 'decorators', 'services', 'recipes', 'client'],
   cli: [
     'coordination recipes',
+    'fence',
     'services',
     'recipes',
     'kernel',
@@ -45,7 +46,8 @@ const MAY_IMPORT = {
     'embedded',
   ],
   terminus: ['tokens', 'services', 'client'],
-  schedule: ['decorators', 'client'],
+  schedule: ['decorators', 'services', 'client'],
+  fence: ['kernel', 'vocabulary', 'client'],
   opentelemetry: ['diagnostics', 'client'],
   testing: [
     'module',

@@ -1,6 +1,7 @@
 import { BARRIER_MUTANTS } from './barrier.js';
 import { CACHE_MUTANTS } from './cache.js';
 import { COUNTER_MUTANTS } from './counter.js';
+import { CRON_MUTANTS } from './cron.js';
 import { DISTRIBUTED_QUEUE_MUTANTS } from './distributed-queue.js';
 import { GRANT_MUTANTS } from './grants.js';
 import { GUARDED_WRITE_MUTANTS } from './guarded-writes.js';
@@ -24,4 +25,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...COUNTER_MUTANTS,
   ...CACHE_MUTANTS,
   ...BARRIER_MUTANTS,
+  ...CRON_MUTANTS,
 ];

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { completionScript } from '../../../lib/cli/completion.js';
+import { FENCE_DIALECTS, fenceTable } from '../../../lib/fence/sql.js';
 import { makeProgram, VERSION } from '../../../lib/cli/program.js';
 import { runCli } from '../../support/cli.js';
 
@@ -51,6 +52,8 @@ describe('the command line', () => {
     ],
     ['server --tick-time 20', 'a duration such as'],
     ['server --server etcd', 'Allowed choices are zookeeper, clickhouse-keeper.'],
+    ['fence', "required option '--sql <database>' not specified"],
+    ['fence --sql oracle', 'Allowed choices are postgres, mysql, mariadb, sqlite.'],
     ['completion fish', 'Allowed choices are bash, zsh.'],
     ['revoke', "missing required argument 'key|path'"],
     ['revoke /', 'It must be the path of a znode below the root.'],
@@ -99,6 +102,11 @@ describe('the command line', () => {
       err: expect.stringContaining('--zookeeper is missing'),
     });
   });
+});
+
+it.each(FENCE_DIALECTS)('fence --sql %s prints the statement of fenceTable()', async (dialect) => {
+  const out = `${fenceTable(dialect)};\n`;
+  expect(await cli('fence', '--sql', dialect)).toEqual({ code: 0, out, err: '' });
 });
 
 describe('a completion script', () => {

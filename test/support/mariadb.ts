@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from '../support/real-zookeeper.js';
+import { freePort } from './real-zookeeper.js';
 
 const SERVER = ['/usr/sbin/mariadbd', '/usr/bin/mariadbd'].find(existsSync);
 const INSTALL = '/usr/bin/mariadb-install-db';
@@ -34,6 +34,7 @@ export class PrivateMariaDb implements AsyncDisposable {
       `CREATE DATABASE shop;
 CREATE USER shop@'127.0.0.1' IDENTIFIED BY 'shop';
 GRANT ALL ON shop.* TO shop@'127.0.0.1';
+GRANT PROCESS ON *.* TO shop@'127.0.0.1';
 `,
     );
     const server = spawn(

@@ -1,0 +1,2 @@
+export { fence, StaleLeaseError } from './fence.js';
+export { type FenceDialect, fenceTable } from './sql.js';

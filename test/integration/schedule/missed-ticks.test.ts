@@ -1,0 +1,142 @@
+import { Injectable, type Type } from '@nestjs/common';
+import { ScheduleModule } from '@nestjs/schedule';
+import { BadOptionError, LeaderService } from 'nestjs-zookeeper';
+import { CronOnLeader } from 'nestjs-zookeeper/schedule';
+import { FakeLocks, type SimulatedProcess } from 'nestjs-zookeeper/testing';
+import { Test } from '@nestjs/testing';
+import { describe, expect } from 'vitest';
+import { useApps } from '../../support/nest-apps.js';
+import { useServer } from '../../support/servers.js';
+import { currentWorld, it } from '../../support/virtual-time.js';
+
+const apps = useApps(useServer());
+const SESSION_TIMEOUT = 4_000;
+
+type Missed = 'skip' | 'once';
+
+/** Jobs that record their ticks, in seconds. */
+function jobs(time: string, missed: Missed, started: number[], work = async () => {}): Type {
+  @Injectable()
+  class Jobs {
+    @CronOnLeader(time, { name: 'report', election: 'reports', missed })
+    async report(tick: Date): Promise<void> {
+      started.push(tick.getTime() / 1000);
+      await work();
+    }
+  }
+  return Jobs;
+}
+
+async function startOn(process: SimulatedProcess, Jobs: Type) {
+  const metadata = { imports: [ScheduleModule.forRoot()], providers: [Jobs] };
+  const options = { participantId: process.name, sessionTimeout: SESSION_TIMEOUT };
+  return process.run(() => apps.start(metadata, options, process));
+}
+
+async function untilLeading(app: Awaited<ReturnType<typeof startOn>>, process: SimulatedProcess) {
+  const leads = () => process.run(async () => app.get(LeaderService).isLeader('reports'));
+  await expect.poll(leads).toBe(true);
+}
+
+/** Resolves at the next such second of a virtual minute. */
+async function untilSecond(second: number): Promise<void> {
+  const world = currentWorld();
+  await world.sleep(60_000 - ((world.now - second * 1_000 + 60_000) % 60_000));
+}
+
+describe.each(['skip', 'once'] as const)("@CronOnLeader with missed: '%s'", (missed) => {
+  it('starts no second twice on skewed clocks, after a crash, a restart and a clock that is set back', async () => {
+    const started: number[] = [];
+    const world = currentWorld();
+    const Jobs = jobs('* * * * * *', missed, started);
+    const [one, two, three] = ['one', 'two', 'three'].map((name) => world.process(name)) as [
+      SimulatedProcess,
+      SimulatedProcess,
+      SimulatedProcess,
+    ];
+    two.stepClock(-7_300);
+    three.stepClock(3_700);
+    await untilLeading(await startOn(one, Jobs), one);
+    await startOn(two, Jobs);
+    await startOn(three, Jobs);
+    await world.sleep(10_500);
+    one.stepClock(-5_000);
+    await world.sleep(10_000);
+    one.crash({ silently: true });
+    await world.sleep(20_000);
+    two.crash({ silently: true });
+    await startOn(world.process('four'), Jobs);
+    await world.sleep(20_000);
+    three.crash({ silently: true });
+    await world.sleep(20_000);
+    expect(started.length).toBeGreaterThan(30);
+    expect(started).toEqual([...new Set(started)]);
+  });
+
+  it('starts a minute at which nobody led as its policy says', async () => {
+    const started: number[] = [];
+    const world = currentWorld();
+    const Jobs = jobs('0 * * * * *', missed, started);
+    const [one, two] = [world.process('one'), world.process('two')];
+    await untilSecond(30);
+    await untilLeading(await startOn(one, Jobs), one);
+    await startOn(two, Jobs);
+    await untilSecond(59);
+    // The first leader of all has missed nothing, although earlier minutes have no claim.
+    expect(started).toEqual([]);
+    await untilSecond(30);
+    expect(started).toHaveLength(1);
+    await untilSecond(59);
+    one.crash({ silently: true });
+    await untilSecond(30);
+    // The second process leads since about second 3.
+    expect(started).toHaveLength(missed === 'once' ? 2 : 1);
+    await untilSecond(30);
+    expect(started).toHaveLength(missed === 'once' ? 3 : 2);
+
+    two.crash({ silently: true });
+    await world.sleep(5 * 60_000);
+    started.length = 0;
+    await startOn(world.process('three'), Jobs);
+    await world.sleep(10_000);
+    expect(started).toHaveLength(missed === 'once' ? 1 : 0);
+  });
+});
+
+it('starts no run while another one lasts, also not for a missed tick', async () => {
+  const started: number[] = [];
+  const world = currentWorld();
+  const Jobs = jobs('*/10 * * * * *', 'once', started, () => world.sleep(25_000));
+  const one = world.process('one');
+  await untilSecond(35);
+  await untilLeading(await startOn(one, Jobs), one);
+  await world.sleep(60_000);
+  expect(started.map((second) => second - started[0]!)).toEqual([0, 30]);
+});
+
+it('starts each tick once with FakeLocks', async () => {
+  const started: number[] = [];
+  const locks = new FakeLocks();
+  const module = await Test.createTestingModule({
+    imports: [ScheduleModule.forRoot()],
+    providers: [jobs('* * * * * *', 'skip', started), ...locks.providers],
+  }).compile();
+  await module.init();
+  await currentWorld().sleep(3_500);
+  await module.close();
+  expect(started).toHaveLength(3);
+});
+
+it.each([
+  ['* * * * *', { missed: 'skip' }, 'name of @CronOnLeader, which missed needs,'],
+  [
+    '* * * * *',
+    { missed: 'twice', name: 'job' },
+    "missed of @CronOnLeader must be 'skip' or 'once'",
+  ],
+  [new Date(), { missed: 'once', name: 'job' }, 'time of @CronOnLeader with missed'],
+] as const)('refuses %s with %o', (time, options, message) => {
+  const decorate = () => CronOnLeader(time, options as never);
+  expect(decorate).toThrow(BadOptionError);
+  expect(decorate).toThrow(message);
+});
