@@ -133,7 +133,9 @@ export const SESSION_MUTANTS: readonly Mutant[] = [
   {
     name: 'does-not-retry-release',
     bug: 'A delete that was lost with its connection is not sent again, so the node of a released lock is never deleted (CURATOR-678, CURATOR-486).',
-    edits: [{ file: 'lib/client/session.ts', search: 'this.#deletes.set(path, true);', replace: '' }],
+    edits: [
+      { file: 'lib/client/session.ts', search: 'this.#deletes.set(path, true);', replace: '' },
+    ],
   },
   {
     name: 'resolves-release-before-delete',
