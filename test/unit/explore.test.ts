@@ -1,6 +1,7 @@
 import * as coordination from '../../lib/coordination/index.js';
 import * as nest from '../../lib/index.js';
 import * as recipes from '../../lib/recipes/index.js';
+import * as schedule from '../../lib/schedule/index.js';
 import * as testing from '../../lib/testing/index.js';
 import { describe, expect, it } from 'vitest';
 import { exploreScenario } from '../../scripts/explore/explore-scenario.js';
@@ -9,7 +10,7 @@ import { SCENARIOS } from '../../scripts/explore/scenarios.js';
 /** One of so many combinations of faults and moments is run. `npm run explore` runs all of them. */
 const SAMPLE = 150;
 
-const library = { coordination, nest, recipes, testing };
+const library = { coordination, nest, recipes, schedule, testing };
 const cases = Object.entries(SCENARIOS).flatMap(([name, scenario]) =>
   (scenario.kinds ?? ['zookeeper']).map((server) => ({ name, scenario, server })),
 );
