@@ -3,7 +3,9 @@ import { InjectRepository } from '@nestjs/typeorm';
 import { Not, type Repository } from 'typeorm';
 import { inTime } from '../seckill/in-time.js';
 import { GoodsStock } from '../shop/goods-stock.entity.js';
+import { goodsKey } from '../shop/goods-stock.service.js';
 import { Order } from '../shop/order.entity.js';
+import { NAMESPACE } from '../shop/settings.js';
 import { EventStore } from './event-store.js';
 
 /** Timeout of one read, in milliseconds. */
@@ -50,17 +52,19 @@ export class FiguresReader {
 
   private async query(goodsNo: string): Promise<Figures> {
     const confirmedAt = this.store.now();
-    const [row, orders] = await Promise.all([
-      // As text: SQLite's driver would read the fence as a double.
-      this.goods
-        .createQueryBuilder('goods')
-        .select('goods.stock', 'stock')
-        .addSelect("CONCAT('', goods.fence)", 'fence')
-        .where({ goodsNo })
-        .getRawOne<{ stock: number; fence: string }>(),
+    const path = `/${NAMESPACE}/locks/${goodsKey(goodsNo)}`;
+    const [{ stock }, row, orders] = await Promise.all([
+      this.goods.findOneByOrFail({ goodsNo }),
+      // As text: SQLite's driver would read the token as a double.
+      this.goods.manager
+        .createQueryBuilder()
+        .select("CONCAT('', fence.token)", 'token')
+        .from('lock_fences', 'fence')
+        .where('fence.lock_path = :path', { path })
+        .getRawOne<{ token: string }>(),
       this.orders.countBy({ goodsNo, state: Not('closed') }),
     ]);
-    return { ...row!, orders, confirmedAt };
+    return { stock, fence: row?.token ?? '0', orders, confirmedAt };
   }
 }
 

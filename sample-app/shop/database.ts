@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { type FenceDialect, fenceTable } from 'nestjs-zookeeper/fence';
 import { DataSource, type DataSourceOptions, type DeepPartial, Table } from 'typeorm';
 import { GoodsStock } from './goods-stock.entity.js';
 import { Order } from './order.entity.js';
@@ -32,6 +33,10 @@ export async function prepareDatabase(
     await using runner = dataSource.createQueryRunner();
     for (const entity of dataSource.entityMetadatas) {
       await runner.createTable(Table.create(entity, dataSource.driver), true);
+    }
+    if (!(await runner.hasTable('lock_fences'))) {
+      const { type } = dataSource.options;
+      await runner.query(fenceTable(type === 'better-sqlite3' ? 'sqlite' : (type as FenceDialect)));
     }
     const insert = dataSource.createQueryBuilder().insert().into(GoodsStock).values(goods);
     await insert.orIgnore().updateEntity(false).execute();

@@ -23,27 +23,27 @@ export class GoodsStockController {
   @Post('purchase')
   @DistributedLock(goodsKey, { wait: PURCHASE_WAIT })
   purchase(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
-    return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
+    return this.goods.purchase(goodsNo, currentLease()!);
   }
 
   /** With `linger`, an idle instance keeps the lock for its next buyer until another instance needs it. */
   @Post('purchase-lingering')
   @DistributedLock(goodsKey, { wait: PURCHASE_WAIT, linger: 500 })
   purchaseLingering(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
-    return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
+    return this.goods.purchase(goodsNo, currentLease()!);
   }
 
   /** In the order of arrival across all instances: one znode for each buyer. */
   @Post('purchase-strict')
   @DistributedLock(goodsKey, { wait: PURCHASE_WAIT, fairness: 'strict' })
   purchaseStrict(@Param('goodsNo', GoodsNoPipe) goodsNo: string) {
-    return this.goods.purchase(goodsNo, currentLease()!.fencingToken);
+    return this.goods.purchase(goodsNo, currentLease()!);
   }
 
   @Post('reset')
   @HttpCode(200)
   @DistributedLock(goodsKey, { wait: PURCHASE_WAIT })
   reset(@Param('goodsNo', GoodsNoPipe) goodsNo: string, @Body('stock', StockPipe) stock: number) {
-    return this.goods.reset(goodsNo, stock, currentLease()!.fencingToken);
+    return this.goods.reset(goodsNo, stock, currentLease()!);
   }
 }

@@ -13,11 +13,4 @@ export class GoodsStock {
 
   @Column({ name: 'is_active', default: true })
   isActive!: boolean;
-
-  /**
-   * The fencing token of the latest lock holder that wrote. Only the database compares it: SQLite's driver would
-   * read the 64-bit integer as a double.
-   */
-  @Column({ type: 'bigint', default: 0, select: false })
-  fence!: bigint;
 }

@@ -9,6 +9,8 @@ import {
   PreconditionFailedException,
 } from '@nestjs/common';
 import { InjectRepository } from '@nestjs/typeorm';
+import { type Lease, LeaseLostError } from 'nestjs-zookeeper';
+import { fence, StaleLeaseError } from 'nestjs-zookeeper/fence';
 import { type EntityManager, LessThan, Not, type Repository } from 'typeorm';
 import { GoodsStock } from './goods-stock.entity.js';
 import { Order } from './order.entity.js';
@@ -29,7 +31,7 @@ export class GoodsStockService {
   ) {}
 
   async find(goodsNo: string) {
-    const { stock, isActive } = await this.existing(goodsNo);
+    const { stock, isActive } = await existing(this.goods.manager, goodsNo);
     const orders = await this.orders.countBy({ goodsNo, state: Not('closed') });
     return { goodsNo, stock, isActive, orders };
   }
@@ -38,11 +40,10 @@ export class GoodsStockService {
    * Sells one piece: reads the stock, waits, and writes the stock minus one. Two concurrent calls without
    * a lock write the same number and sell the same piece twice.
    */
-  async purchase(goodsNo: string, fencingToken?: bigint) {
-    const publish = purchaseSteps(goodsNo, fencingToken);
+  async purchase(goodsNo: string, lease?: Lease) {
+    const publish = purchaseSteps(goodsNo, lease?.fencingToken);
     try {
-      if (fencingToken !== undefined) await this.takeFence(goodsNo, fencingToken);
-      const { stock, isActive } = await this.existing(goodsNo);
+      const { stock, isActive } = await this.fenced(lease, (manager) => existing(manager, goodsNo));
       if (!isActive) throw new GoneException(`${goodsNo} is not on sale`);
       publish({ type: 'stock-read', stock });
       if (stock === 0) throw new ConflictException(`${goodsNo} is sold out`);
@@ -50,83 +51,54 @@ export class GoodsStockService {
       const [from, to] = this.settings.delay;
       await wait(randomInt(from, to + 1));
 
-      const order = await this.transactions.run(async (manager) => {
-        await writeStock(manager, goodsNo, stock - 1, fencingToken);
+      const order = await this.fenced(lease, async (manager) => {
+        await manager.update(GoodsStock, { goodsNo }, { stock: stock - 1 });
         return manager.save(Order, { goodsNo, placedAt: Date.now() });
       });
       publish({ type: 'stock-written', stock: stock - 1 });
       return { orderId: order.id, goodsNo, stock: stock - 1 };
     } catch (error) {
-      if (error instanceof PreconditionFailedException) publish({ type: 'write-refused' });
-      throw error;
+      if (!(error instanceof StaleLeaseError || error instanceof LeaseLostError)) throw error;
+      publish({ type: 'write-refused' });
+      throw new PreconditionFailedException(`the write to ${goodsNo} was refused`, {
+        cause: error,
+      });
     }
   }
 
-  /** Restores the stock and deletes the orders. The fence stays: it must never decrease. */
-  async reset(goodsNo: string, stock: number, fencingToken: bigint) {
-    await this.takeFence(goodsNo, fencingToken);
-    await this.transactions.run(async (manager) => {
-      await writeStock(manager, goodsNo, stock, fencingToken);
+  /** Restores the stock and deletes the orders. */
+  async reset(goodsNo: string, stock: number, lease: Lease) {
+    await this.fenced(lease, async (manager) => {
+      await existing(manager, goodsNo);
+      await manager.update(GoodsStock, { goodsNo }, { stock });
       await manager.delete(Order, { goodsNo });
     });
     return this.find(goodsNo);
   }
 
   /** Cancels unpaid orders that were placed before the given time, and returns their pieces to the stock. */
-  async closeUnpaid(goodsNo: string, placedBefore: number, fencingToken: bigint) {
-    await this.takeFence(goodsNo, fencingToken);
-    await this.transactions.run(async (manager) => {
+  async closeUnpaid(goodsNo: string, placedBefore: number, lease: Lease) {
+    await this.fenced(lease, async (manager) => {
       const overdue = { goodsNo, state: 'unpaid' as const, placedAt: LessThan(placedBefore) };
       const { affected } = await manager.update(Order, overdue, { state: 'closed' });
-      const { stock } = await manager.findOneByOrFail(GoodsStock, { goodsNo });
-      await writeStock(manager, goodsNo, stock + affected!, fencingToken);
+      await manager.increment(GoodsStock, { goodsNo }, 'stock', affected!);
     });
   }
 
-  private async existing(goodsNo: string): Promise<GoodsStock> {
-    const goods = await this.goods.findOneBy({ goodsNo });
-    if (!goods) throw new NotFoundException(`there are no goods ${goodsNo}`);
-    return goods;
-  }
-
-  /**
-   * Runs before the first read: from now on the database refuses writes of earlier lock holders; their
-   * earlier writes are visible to the reads that follow.
-   */
-  private async takeFence(goodsNo: string, fencingToken: bigint): Promise<void> {
-    const { affected } = await this.transactions.run((manager) =>
-      manager
-        .createQueryBuilder()
-        .update(GoodsStock)
-        .set({ fence: fencingToken })
-        .where({ goodsNo })
-        .andWhere('fence < :fencingToken', { fencingToken })
-        .execute(),
-    );
-    if (affected === 0) {
-      await this.existing(goodsNo);
-      throw tooLate(goodsNo);
-    }
+  /** Runs a transaction, with a lease behind its fence. From then on the database refuses earlier lock holders. */
+  private fenced<T>(
+    lease: Lease | undefined,
+    work: (manager: EntityManager) => Promise<T>,
+  ): Promise<T> {
+    return this.transactions.run(async (manager) => {
+      if (lease) await fence(manager, lease);
+      return work(manager);
+    });
   }
 }
 
-/**
- * With a token the write is fenced: it has no effect if a later holder of the lock has written its token.
- */
-async function writeStock(
-  manager: EntityManager,
-  goodsNo: string,
-  stock: number,
-  fencingToken: bigint | undefined,
-): Promise<void> {
-  const update = manager.createQueryBuilder().update(GoodsStock).set({ stock }).where({ goodsNo });
-  if (fencingToken !== undefined) update.andWhere('fence = :fencingToken', { fencingToken });
-  const { affected } = await update.execute();
-  if (affected === 0) throw tooLate(goodsNo);
-}
-
-function tooLate(goodsNo: string): PreconditionFailedException {
-  return new PreconditionFailedException(
-    `the write to ${goodsNo} was refused: a later lock holder has stored a higher fencing token`,
-  );
+async function existing(manager: EntityManager, goodsNo: string): Promise<GoodsStock> {
+  const goods = await manager.findOneBy(GoodsStock, { goodsNo });
+  if (!goods) throw new NotFoundException(`there are no goods ${goodsNo}`);
+  return goods;
 }

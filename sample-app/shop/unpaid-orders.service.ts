@@ -31,8 +31,8 @@ export class UnpaidOrdersService {
     for (const goodsNo of new Set(overdue.map((order) => order.goodsNo))) {
       if (signal.aborted) return;
       // Buyers write the stock too. Leadership excludes other instances from this job only, so the lock is needed.
-      await this.locks.withLock(goodsKey(goodsNo), { signal }, ({ fencingToken }) =>
-        this.goods.closeUnpaid(goodsNo, deadline, fencingToken),
+      await this.locks.withLock(goodsKey(goodsNo), { signal }, (lease) =>
+        this.goods.closeUnpaid(goodsNo, deadline, lease),
       );
     }
   }
