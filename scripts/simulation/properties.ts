@@ -465,11 +465,13 @@ export async function checkLeft(
   await Promise.all(
     running.map((member) => inProcess(member, () => member.program?.leaveElections())),
   );
-  await world.sleep(4 * notificationTime(setting) + 20);
+  // A holder that has lost its lease works for up to 60 ms more, see jobs.ts.
+  await world.sleep(4 * notificationTime(setting) + 80);
   if (!nest) await checkIdle(world, history, running, setting);
   const sessions = new Set(running.map(({ incarnation }) => incarnation.session));
   await Promise.all(running.map((member) => inProcess(member, () => member.program?.close())));
-  await world.sleep(4 * notificationTime(setting) + 20);
+  // A holder that has lost its lease works for up to 60 ms more, see jobs.ts.
+  await world.sleep(4 * notificationTime(setting) + 80);
   checkClosed(world, history, running, sessions);
 }
 
