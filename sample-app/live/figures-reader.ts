@@ -53,18 +53,18 @@ export class FiguresReader {
   private async query(goodsNo: string): Promise<Figures> {
     const confirmedAt = this.store.now();
     const path = `/${NAMESPACE}/locks/${goodsKey(goodsNo)}`;
-    const [{ stock }, row, orders] = await Promise.all([
-      this.goods.findOneByOrFail({ goodsNo }),
-      // As text: SQLite's driver would read the token as a double.
-      this.goods.manager
-        .createQueryBuilder()
-        .select("CONCAT('', fence.token)", 'token')
-        .from('lock_fences', 'fence')
-        .where('fence.lock_path = :path', { path })
-        .getRawOne<{ token: string }>(),
+    const [row, orders] = await Promise.all([
+      this.goods
+        .createQueryBuilder('goods')
+        .select('goods.stock', 'stock')
+        // As text: SQLite's driver would read the token as a double.
+        .addSelect("(SELECT CONCAT('', token) FROM lock_fences WHERE lock_path = :path)", 'fence')
+        .where({ goodsNo })
+        .setParameter('path', path)
+        .getRawOne<{ stock: number; fence: string | null }>(),
       this.orders.countBy({ goodsNo, state: Not('closed') }),
     ]);
-    return { stock, fence: row?.token ?? '0', orders, confirmedAt };
+    return { stock: row!.stock, fence: row!.fence ?? '0', orders, confirmedAt };
   }
 }
 

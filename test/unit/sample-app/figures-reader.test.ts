@@ -16,6 +16,7 @@ describe('the reader of the figures', () => {
       select: () => goods,
       addSelect: () => goods,
       where: () => goods,
+      setParameter: () => goods,
       getRawOne: () => new Promise((resolve) => answers.push(resolve)),
     };
     const reader = new FiguresReader(
