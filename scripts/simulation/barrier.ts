@@ -177,7 +177,8 @@ export class Visits {
 }
 
 function mayBePresent({ ended, incarnation, sessions }: Visit, world: World): boolean {
-  if (ended < Infinity) {
+  // A create of a process that has ended may still be on its way, until its session ends.
+  if (ended < Infinity && incarnation.ended === Infinity) {
     return world.children(PATH).some(({ session }) => sessions.has(session));
   }
   return incarnation.ended === Infinity || world.sessionIds.some((id) => sessions.has(id));
