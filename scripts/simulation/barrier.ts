@@ -177,11 +177,12 @@ export class Visits {
 }
 
 function mayBePresent({ ended, incarnation, sessions }: Visit, world: World): boolean {
-  // A create of a process that has ended may still be on its way, until its session ends.
-  if (ended < Infinity && incarnation.ended === Infinity) {
+  // A create of a process that ends may still be on its way, until its session ends.
+  const ends = Math.min(incarnation.ended, incarnation.shutdownStarted) < Infinity;
+  if (ended < Infinity && !ends) {
     return world.children(PATH).some(({ session }) => sessions.has(session));
   }
-  return incarnation.ended === Infinity || world.sessionIds.some((id) => sessions.has(id));
+  return !ends || world.sessionIds.some((id) => sessions.has(id));
 }
 
 export interface BarrierProgram extends Program {
