@@ -49,15 +49,12 @@ const SECTIONS: readonly Section[] = [
   {
     title: { en: 'Internals', zh: '内部原理' },
     folder: 'internals',
-    pages: [
-      ...['how-a-grant-stays-safe', 'state-machines'],
-      ...['client', 'kernel', 'recipes', 'coordination', 'embedded', 'testing', 'cli'],
-    ],
+    pages: ['how-a-grant-stays-safe', 'state-machines', 'source'],
   },
   {
     title: { en: 'Evidence', zh: '证据' },
     folder: 'evidence',
-    pages: ['chaos', 'simulation', 'exploration', 'benchmark'],
+    pages: ['chaos', 'simulation', 'exploration', 'benchmark', 'shortest-timeout'],
   },
   {
     title: { en: 'Help', zh: '帮助' },
