@@ -13,7 +13,8 @@ const SITE = join(root, 'dist-docs');
 
 const { serve } = readOptions({
   name: 'docs:site',
-  about: `Builds the documentation site from docs/ into dist-docs/, with the live page without a server in dist-docs/demo/. Checks
+  about: `Builds the documentation site from docs/ into dist-docs/, with the live page without a server in dist-docs/demo/ and
+the reference of classes and functions in dist-docs/api/. Checks
 each link, and that 44 searches find the right page. No page may load anything from another origin. SITE_URL is the address
 where the site is published, for the sitemap and llms.txt. \`npx vitepress dev docs\` shows the pages while you write them.
 
@@ -30,6 +31,12 @@ const { status, stdout, stderr } = spawnSync(process.execPath, [VITEPRESS, 'buil
 });
 const output = stdout + stderr;
 process.stdout.write(output);
+const api = spawnSync(
+  process.execPath,
+  [join(root, 'node_modules/typedoc/bin/typedoc'), '--out', join(SITE, 'api')],
+  { cwd: root, encoding: 'utf8' },
+);
+process.stdout.write(api.stdout + api.stderr);
 const demo = spawnSync(
   process.execPath,
   [VITE, 'build', '--config', DEMO, '--outDir', join(SITE, 'demo'), '--emptyOutDir'],
@@ -38,7 +45,7 @@ const demo = spawnSync(
 process.stdout.write(demo.stdout + demo.stderr);
 const warnings = output.split('\n').filter((line) => /warn|\(!\)|dead link/i.test(line));
 const failures =
-  status === 0 && demo.status === 0
+  status === 0 && demo.status === 0 && api.status === 0
     ? [...warnings, ...problemsOf(SITE), ...(await searchProblems(SITE))]
     : ['the build'];
 for (const failure of failures) console.error(`FAILED: ${failure}`);

@@ -12,6 +12,11 @@ interface Section {
   readonly collapsed?: boolean;
 }
 
+/** What typedoc writes; see scripts/docs-site.mjs. */
+const API: DefaultTheme.SidebarItem[] = [
+  { text: 'All classes and functions', link: '/api/index.html', target: '_self' },
+];
+
 /** Returns the paths of the pages of a folder. */
 const inFolder = (folder: string, ...names: readonly string[]) =>
   names.map((name) => `${folder}/${name}`);
@@ -105,7 +110,11 @@ export function sidebarOf(language: 'en' | 'zh'): DefaultTheme.SidebarItem[] {
     ...(language === 'en' && { collapsed }),
     items: pages
       .filter((page) => existing.includes(page))
-      .map((page) => ({ text: titleOf(root + page), link: `/${root}${page}` })),
+      .map((page): DefaultTheme.SidebarItem => ({
+        text: titleOf(root + page),
+        link: `/${root}${page}`,
+      }))
+      .concat(language === 'en' && title.en === 'Reference' ? API : []),
   })).filter(({ items }) => items.length > 0);
 }
 
