@@ -73,6 +73,8 @@ async function sleepingHolder() {
   await logged(page, 'The fence refused');
   await page.locator('.primary[aria-disabled=false]').waitFor({ timeout: LIMIT });
   await picture(page, 'live-refused-write');
+  // The chart alone, for the front page of the site.
+  await picture(page, 'holder-that-sleeps', { x: 40, y: 520, width: 1200, height: 460 });
 }
 
 async function killedHolder() {
@@ -140,9 +142,9 @@ async function over(page) {
   }
 }
 
-async function picture(page, name) {
+async function picture(page, name, clip) {
   await page.mouse.move(0, 0);
-  await page.screenshot({ path: `${IMAGES}${name}.png` });
+  await page.screenshot({ path: `${IMAGES}${name}.png`, clip });
   console.log(
     `docs/images/${name}.png: ${(await page.locator('.verdict').allTextContents()).join(' ')}`,
   );

@@ -1,17 +1,31 @@
-import { existsSync } from 'node:fs';
+import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vitepress';
 import { drawDiagrams } from './diagrams.js';
 import { headingId, linkToRepository, REPOSITORY } from './links.js';
+import { writeMarkdownCopies } from './markdown-copies.js';
+import { renderForSearch } from './search.js';
 import { sidebarOf } from './sidebar.js';
 
+/** Where the site is published, for absolute addresses. The default is that of `npm run docs:site -- --serve`. */
+const SITE = (process.env.SITE_URL ?? 'http://localhost:4173').replace(/\/$/, '');
+const DESCRIPTION =
+  'Distributed locks, semaphores and leader election over Apache ZooKeeper for NestJS';
 const EDIT = `${REPOSITORY}/edit/main/docs/:path`;
 
 export default defineConfig({
   title: 'nestjs-zookeeper',
-  description: 'Distributed locks, semaphores and leader election over Apache ZooKeeper for NestJS',
+  description: DESCRIPTION,
   // Without it a browser asks for /favicon.ico.
-  head: [['link', { rel: 'icon', href: 'data:,' }]],
+  head: [
+    ['link', { rel: 'icon', href: 'data:,' }],
+    ['meta', { property: 'og:site_name', content: 'nestjs-zookeeper' }],
+    ['meta', { property: 'og:image', content: `${SITE}/live-oversold.png` }],
+    ['meta', { name: 'twitter:card', content: 'summary_large_image' }],
+  ],
+  sitemap: { hostname: SITE },
+  // The demo is built by scripts/docs-site.mjs.
+  ignoreDeadLinks: [/^\/demo\//],
   outDir: '../dist-docs',
   cacheDir: '../node_modules/.cache/vitepress',
   // The list of pages for readers on GitHub.
@@ -26,6 +40,15 @@ export default defineConfig({
       drawDiagrams(markdown);
       linkToRepository(markdown);
     },
+  },
+  transformHead: ({ title, description }) => [
+    ['meta', { property: 'og:title', content: title }],
+    ['meta', { property: 'og:description', content: description }],
+  ],
+  buildEnd({ outDir }) {
+    writeMarkdownCopies(outDir, SITE, DESCRIPTION);
+    const picture = 'live-oversold.png';
+    copyFileSync(join(import.meta.dirname, '../images', picture), join(outDir, picture));
   },
   transformPageData({ frontmatter, relativePath }) {
     const other = relativePath.startsWith('zh/') ? relativePath.slice(3) : `zh/${relativePath}`;
@@ -43,6 +66,7 @@ export default defineConfig({
     search: {
       provider: 'local',
       options: {
+        _render: renderForSearch,
         locales: {
           zh: {
             translations: {
@@ -79,6 +103,11 @@ export default defineConfig({
       lang: 'zh-CN',
       description: '为 NestJS 提供基于 Apache ZooKeeper 的分布式锁、信号量与领导者选举',
       themeConfig: {
+        nav: [
+          { text: '指南', link: '/zh/guides/locks', activeMatch: '^/zh/guides/' },
+          { text: '常见问题', link: '/zh/faq' },
+          { text: '英文参考', link: '/reference/recipes' },
+        ],
         sidebar: sidebarOf('zh'),
         editLink: { pattern: EDIT, text: '在 GitHub 上编辑此页' },
         outline: { level: [2, 3], label: '本页目录' },

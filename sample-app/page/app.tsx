@@ -71,6 +71,8 @@ export function App({ source, top }: AppProps) {
   const captionText = captionOf(live, sales, messages);
   const isPlaying = captionText !== undefined && !refusal;
   const servers = status?.instances.length ?? 3;
+  // A story plays a sale of its own.
+  const { items, buyers, delay } = (isPlaying && sales.find(({ sale }) => sale)?.sale) || settings;
 
   return (
     <>
@@ -101,8 +103,8 @@ export function App({ source, top }: AppProps) {
       <main>
         <section class="hero">
           <div>
-            <h1>{messages.headline(settings.items, settings.buyers, servers)}</h1>
-            <p class="lead">{messages.lead(...settings.delay)}</p>
+            <h1>{messages.headline(items, buyers, servers)}</h1>
+            <p class="lead">{messages.lead(...delay)}</p>
           </div>
           <Actions
             messages={messages}

@@ -3,7 +3,7 @@ import type { TimelineText } from './timeline/text.js';
 
 /** What the marks of a sale's timeline mean. */
 export function Legend({ mode, text }: { mode: LockMode; text: TimelineText }) {
-  const { buys, overwrites, holds, waits, refused } = text.legend;
+  const { buys, overwrites, holds, waits, refused, handOver } = text.legend;
   const entries =
     mode === 'none'
       ? [
@@ -14,10 +14,12 @@ export function Legend({ mode, text }: { mode: LockMode; text: TimelineText }) {
           ['hold', holds],
           ['wait', waits],
           ['refused', refused],
+          ['hand-over', handOver],
         ];
+  const all = [...entries, ['unconfirmed', text.bands.unconfirmed]];
   return (
     <ul class="legend">
-      {entries.map(([mark, meaning]) => (
+      {all.map(([mark, meaning]) => (
         <li key={mark}>
           <i class={mark} aria-hidden="true" />
           {meaning}

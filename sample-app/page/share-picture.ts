@@ -22,13 +22,15 @@ interface PictureOptions {
   servers: number;
   live: LiveRun;
   sales: readonly ShownSale[];
+  /** The link to the run. */
+  address?: string | undefined;
   /** Its style names the colours. */
   element: Element;
 }
 
 /** Draws a run as a picture: the headline, and the verdict, the figures and the timeline of each sale. */
 export function drawPicture(options: PictureOptions): HTMLCanvasElement {
-  const { messages, servers, live, sales, element } = options;
+  const { messages, servers, live, sales, address, element } = options;
   const theme = readTheme(element);
   const good = getComputedStyle(element).getPropertyValue('--good');
   const pictures = sales.map(({ sale }) => {
@@ -89,6 +91,7 @@ export function drawPicture(options: PictureOptions): HTMLCanvasElement {
     paintTimeline(context, { data, layout, view, width: width + left, left, theme, text });
     context.restore();
   }
-  write('nestjs-zookeeper', MARGIN, height - MARGIN + 20, '500 15px', theme.quiet);
+  const source = address ? `nestjs-zookeeper · ${address}` : 'nestjs-zookeeper';
+  write(source, MARGIN, height - MARGIN + 20, '500 15px', theme.quiet, WIDTH - 2 * MARGIN);
   return canvas;
 }

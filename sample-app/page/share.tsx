@@ -19,7 +19,10 @@ export function Share({ messages, servers, live, sales, link }: ShareProps) {
   /** A link that could not be copied. */
   const [shownLink, setShownLink] = useState<string>();
   const save = async () => {
-    const canvas = drawPicture({ messages, servers, live, sales, element: box.current! });
+    // The address of this machine leads nobody else to the run.
+    const isLocal = /^(localhost|127\.|\[)/.test(location.hostname);
+    const address = isLocal ? undefined : link();
+    const canvas = drawPicture({ messages, servers, live, sales, address, element: box.current! });
     const url = URL.createObjectURL(await toBlob(canvas));
     Object.assign(document.createElement('a'), {
       href: url,

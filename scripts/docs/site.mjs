@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /** Attributes with which a page loads a file. The `href` of other elements is a link that a reader follows. */
 const LOADS = /<(?:script|img|iframe|source)\b[^>]*? src="([^"]*)"|<link\b[^>]*? href="([^"]*)"/g;
@@ -29,7 +29,7 @@ export function problemsOf(site) {
     for (const url of captured(html, LOADS)) {
       if (url.startsWith('data:')) continue;
       if (isExternal(url)) problems.push(`${page} loads ${url}`);
-      else if (!existsSync(join(site, url)))
+      else if (!existsSync(join(site, url.startsWith('/') ? '' : dirname(page), url)))
         problems.push(`${page} loads ${url}, which does not exist`);
     }
   }

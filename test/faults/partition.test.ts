@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.js';
 // Three real servers, one of which is cut off from the others.
 
 const TICK_TIME = 500;
-/** The shortest timeout for which docs/reliability.md shows that no lease outlives its session: eight ticks. */
+/** The shortest timeout for which docs/evidence/shortest-timeout.md shows that no lease outlives its session: eight ticks. */
 const SESSION_TIMEOUT = 8 * TICK_TIME;
 /** An isolated server continues for ten seconds, and the leader of the others expires the sessions of its clients. */
 const SYNC_LIMIT = 20;

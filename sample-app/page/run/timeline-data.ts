@@ -85,7 +85,8 @@ function leasesOf(run: RunModel, sale: SaleModel, start: number, now: number) {
     if (next !== undefined && all[next]!.instance !== instance) handOvers.push([index, next]);
     const movedOn = next === undefined ? undefined : all[next]!.grantedAt!;
     // A holder that was paused or cut off learns too late that the lock has moved on; one that died never.
-    if (outcome === 'lost' && movedOn !== undefined) lockFreedAt.set(index, movedOn - start);
+    const isLost = outcome === 'lost' || (outcome === undefined && isStill(run, instance, movedOn));
+    if (isLost && movedOn !== undefined) lockFreedAt.set(index, movedOn - start);
     if (died !== undefined) {
       lockFreedAt.set(index, Math.max(died, movedOn ?? sale.end?.at ?? now) - start);
     }
@@ -107,6 +108,12 @@ function leasesOf(run: RunModel, sale: SaleModel, start: number, now: number) {
     }),
   );
   return { leases, handOvers, ranks };
+}
+
+/** Whether an instance is paused or cut off at a time, so that it has not learned what happened. */
+function isStill(run: RunModel, instance: number, time = Infinity): boolean {
+  const bands = run.instances.get(instance)?.bands ?? [];
+  return bands.some(({ from, until = Infinity }) => from <= time && time < until);
 }
 
 /** Rank of each token within the sale. Tokens are decimal numbers that may be larger than a double can hold. */

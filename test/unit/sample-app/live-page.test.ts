@@ -124,6 +124,13 @@ describe('the timeline of a sale', () => {
     expect(writes).toMatchObject([{ lane: 0, written: 7_003, outcome: 'refused', rank: 1 }]);
   });
 
+  it('ends the bar of a holder that is still paused at the next grant', () => {
+    const { leases } = timeline(SLEEPING.slice(0, 7), {
+      ...{ lanes: LANES, now: 6_500, unconfirmedSince: new Map() },
+    });
+    expect(leases[0]).toMatchObject({ granted: 3, ended: undefined, lockFreedAt: 6_000 });
+  });
+
   it('keeps the lock of a dead holder until the next grant', () => {
     const died: NewEvent = { type: 'died', at: 20, instance: 1 };
     const { leases, bands } = timeline([...SLEEPING.slice(0, 5), died, SLEEPING[6]!]);
