@@ -90,7 +90,7 @@ export class FaultWindows {
       if (kind !== 'lose sync reply' || target !== process) continue;
       if (until < hiddenUntil || from > noticed(from)) continue;
       hiddenUntil = until;
-      detection = deletionDetectionTime(this.setting) + this.#reconnectionTime(process);
+      detection = deletionDetectionTime(this.setting) + this.reconnectionTime(process);
     }
     return noticed(at);
   }
@@ -101,7 +101,7 @@ export class FaultWindows {
   }
 
   /** Returns the milliseconds within which a client whose connections break is connected after the fault. */
-  #reconnectionTime(process: string): number {
+  reconnectionTime(process: string): number {
     const { latency, lag, processes, sessionTimeout } = this.setting;
     const { clockRate } = processes.find(({ name }) => name === process)!;
     // The client pauses for at most a tenth of the session timeout between two attempts.

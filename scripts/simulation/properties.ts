@@ -387,7 +387,9 @@ function checkDeletions(history: History, setting: Setting, faultWindows: FaultW
       const { incarnation, granted, ended, mode } = record;
       if (record.key !== key || record.session !== session || mode === 'read') continue;
       if (granted > at || ended < noticed || incarnation.ended < noticed) continue;
-      if (faultWindows.affectsExcept('delete node', incarnation.name, at, noticed)) continue;
+      // After a fault the client may still connect again.
+      const undisturbed = at - faultWindows.reconnectionTime(incarnation.name);
+      if (faultWindows.affectsExcept('delete node', incarnation.name, undisturbed, noticed)) continue;
       const why = `${incarnation.name} held ${key} for ${(ended - at).toFixed(1)} ms after its node was deleted`;
       history.recordViolation('a lease ends when its node is deleted', why, ended);
     }
