@@ -389,7 +389,8 @@ function checkDeletions(history: History, setting: Setting, faultWindows: FaultW
       if (granted > at || ended < noticed || incarnation.ended < noticed) continue;
       // After a fault the client may still connect again.
       const undisturbed = at - faultWindows.reconnectionTime(incarnation.name);
-      if (faultWindows.affectsExcept('delete node', incarnation.name, undisturbed, noticed)) continue;
+      if (faultWindows.affectsExcept('delete node', incarnation.name, undisturbed, noticed))
+        continue;
       const why = `${incarnation.name} held ${key} for ${(ended - at).toFixed(1)} ms after its node was deleted`;
       history.recordViolation('a lease ends when its node is deleted', why, ended);
     }
