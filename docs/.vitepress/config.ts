@@ -45,6 +45,9 @@ export default defineConfig({
     ['meta', { property: 'og:title', content: title }],
     ['meta', { property: 'og:description', content: description }],
   ],
+  // The theme has a landmark on all pages but this one.
+  transformHtml: (html) =>
+    html.replace(/<div class="VPContent is-home"/, '<div role="main" class="VPContent is-home"'),
   buildEnd({ outDir }) {
     writeMarkdownCopies(outDir, SITE, DESCRIPTION);
     const picture = 'live-oversold.png';

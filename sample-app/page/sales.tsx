@@ -120,6 +120,9 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
   const parts = ['sold', 'soldOut', 'refused', 'unanswered'] as const;
   const orders = sale?.end?.orders ?? status?.orders;
   const stock = sale?.end?.stock ?? status?.stock;
+  const late = [...(sale?.purchases.values() ?? [])].filter(
+    ({ outcome }) => outcome === 'refused',
+  ).length;
   const age = status?.confirmedAt === undefined ? undefined : live.now - status.confirmedAt;
   return (
     <header>
@@ -158,6 +161,7 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
         {sale && (
           <>
             {messages.database(orders, stock)}
+            {late > 0 && ` · ${messages.byFence(late)}`}
             {sale.end?.orders === undefined && age !== undefined && age > STALE_AFTER && (
               <span class="old"> · {messages.lastRead(messages.seconds(age))}</span>
             )}

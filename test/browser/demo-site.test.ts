@@ -106,6 +106,10 @@ describe('the page without a server', () => {
       .toContain('the late write did no harm');
     await over(page);
     expect(await logOf(page)).toContainEqual(expect.stringMatching(/fence refused/));
+    expect(await page.locator('.database').textContent()).toBe(
+      'Database: 10 orders, 0 in stock · 1 late write refused by the fence',
+    );
+    expect(await page.locator('h1').textContent()).toBe('10 phones. 24 buyers. 3 servers.');
     expect(await page.locator('.link-state').textContent()).toContain('Recorded');
     await act(page, 'Pause', '1');
     expect(await page.getByRole('alert').textContent()).toBe('A recorded run cannot be changed.');

@@ -193,6 +193,7 @@ export const en: Messages = {
   preparing: 'Putting the phones on the shelf…',
   verdict,
   tally: { sold: 'Sold', soldOut: 'Sold out', refused: 'Refused', unanswered: 'Unanswered' },
+  byFence: (number) => `${count(number, 'late write')} refused by the fence`,
   database: (orders, stock) =>
     orders === undefined
       ? 'The database has not answered yet.'

@@ -43,6 +43,8 @@ export interface Messages {
   readonly preparing: string;
   readonly verdict: (verdict: Verdict) => string;
   readonly tally: Readonly<Record<keyof Tally, string>>;
+  /** How many late writes the fence refused. Other refused requests got no lock or no connection. */
+  readonly byFence: (count: number) => string;
   readonly database: (orders: number | undefined, stock: number | undefined) => string;
   readonly lastRead: (age: string) => string;
   readonly instance: (number: number) => string;

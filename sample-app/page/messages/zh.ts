@@ -183,6 +183,7 @@ export const zh: Messages = {
   preparing: '正在上架手机……',
   verdict,
   tally: { sold: '买到', soldOut: '售罄', refused: '被拒', unanswered: '未应答' },
+  byFence: (number) => `栅栏拒绝了 ${n(number)} 次迟到的写入`,
   database: (orders, stock) =>
     orders === undefined ? '数据库尚未应答。' : `数据库：${n(orders)} 个订单，库存 ${stock}`,
   lastRead: (age) => `${age}前读取`,
