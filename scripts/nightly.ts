@@ -27,6 +27,7 @@ const PARTS: readonly NightlyPart[] = [
     name: 'explore-pairs',
     command: 'npm run explore -- --pairs --scenario "mutex,handover,read/write lock" --minutes 240',
   },
+  { name: 'model', command: 'npm run model' },
   { name: 'mutants', command: 'npm run simulate -- --mutants' },
   ...(['wire', 'native'] as const).map((transport) => ({
     name: `chaos-${transport}`,

@@ -84,7 +84,7 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: { en: 'Internals', zh: '内部原理' },
-    pages: inFolder('internals', 'how-a-grant-stays-safe', 'state-machines', 'source'),
+    pages: inFolder('internals', 'how-a-grant-stays-safe', 'model', 'state-machines', 'source'),
     collapsed: true,
   },
 ];

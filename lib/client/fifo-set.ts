@@ -3,9 +3,7 @@ const SHORT = 32;
 
 /**
  * A set in the order of arrival for items that come and go all the time. Handovers among 64 callers are at least 20 %
- * faster than with a `Set`. A `Set` would also leak for a while: V8 lets each table that a Set has outgrown refer to
- * the next one, so the first table that reaches the old generation keeps alive what later tables contained, until a
- * full garbage collection.
+ * faster than with a `Set`. It also keeps no removed items alive, for which see ShortLivedMap.
  */
 export class FifoSet<T extends object> {
   private items: (T | undefined)[] = [];

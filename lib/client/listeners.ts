@@ -1,5 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import { textOf } from './errors.js';
+import { ShortLivedMap } from './short-lived-map.js';
 import { checkValue, FUNCTION } from './validation.js';
 
 /**
@@ -7,7 +8,7 @@ import { checkValue, FUNCTION } from './validation.js';
  * rejects, a process warning is emitted and the others are still called.
  */
 export class Listeners<T> {
-  readonly #listeners = new Set<(value: T) => void>();
+  readonly #listeners = new ShortLivedMap<(value: T) => void, true>();
   /** Values being emitted: the first one now, the others after it. */
   readonly #emitting: T[] = [];
 
@@ -24,7 +25,7 @@ export class Listeners<T> {
     checkValue('listener', listener, FUNCTION);
     const context = captureContext('ZooKeeperListener');
     const bound = (value: T) => context.runInAsyncScope(listener, undefined, value);
-    this.#listeners.add(bound);
+    this.#listeners.set(bound, true);
     return () => void this.#listeners.delete(bound);
   }
 
@@ -43,7 +44,7 @@ export class Listeners<T> {
     if (this.#emitting.push(value) > 1) return;
     for (; this.#emitting.length > 0; this.#emitting.shift()) {
       // A listener may add listeners (hence the copy) and remove others (hence the check).
-      for (const listener of [...this.#listeners]) {
+      for (const listener of this.#listeners.keys()) {
         if (this.#listeners.has(listener)) callListener(listener, this.#emitting[0]!);
       }
     }
@@ -51,7 +52,7 @@ export class Listeners<T> {
 
   /** Removes each listener, then calls it. */
   emitOnce(value: T): void {
-    for (const listener of [...this.#listeners]) {
+    for (const listener of this.#listeners.keys()) {
       if (this.#listeners.delete(listener)) callListener(listener, value);
     }
   }

@@ -58,6 +58,7 @@ import {
   checkVersion,
   uncheckedRules,
 } from './validation.js';
+import { ShortLivedMap } from './short-lived-map.js';
 import { WatchRegistry } from './watch-registry.js';
 
 type SessionEnd = SessionExpiredError | ShuttingDownError;
@@ -146,9 +147,9 @@ export class Session {
     stalled: () => this.#dropStalled(),
   });
   /** The requests that have no reply. */
-  readonly #pending = new Set<OnFailure>();
+  readonly #pending = new ShortLivedMap<OnFailure, true>();
   /** The ephemeral znodes that are deleted on each new connection until a server has answered. */
-  readonly #deletes = new Set<string>();
+  readonly #deletes = new ShortLivedMap<string, true>();
   readonly #lost = new Listeners<SessionEnd>();
   readonly #untrusted = new Listeners<CoordinationError>();
   #state: State = { name: 'new' };
@@ -267,6 +268,17 @@ export class Session {
     return this.#read('get', path, options, (content, watch) =>
       watch ? { ...content, watch } : content,
     );
+  }
+
+  /**
+   * Reads data and stat behind the create of another znode, which was requested before.
+   *
+   * @param created the path of that znode
+   * @internal
+   */
+  async getAfter(path: string, created: string): Promise<Content> {
+    const full = checkRequest(this.#chroot, path);
+    return this.request({ kind: 'get', path: full, after: this.#chroot + created }, path);
   }
 
   /**
@@ -641,7 +653,7 @@ export class Session {
   /** Returns the connection for a request. Without one, or after the deadline, `fail` is called with the reason. */
   #begin(request: Request, path: string, fail: OnFailure): Transport | undefined {
     if (!this.alive) return void fail(this.#state.end);
-    this.#pending.add(fail);
+    this.#pending.set(fail, true);
     const { transport } = this.#state;
     if (!transport) this.#rejectUnsent(request, path, fail);
     return transport;
@@ -658,7 +670,7 @@ export class Session {
   }
 
   #sendDelete(path: string): Promise<void> {
-    this.#deletes.add(path);
+    this.#deletes.set(path, true);
     return new Promise((resolve) => {
       const reply = this.deadline.extendedBy<void>((code) => {
         // Any answer is final: a node that the server refuses to delete ends with the session.
@@ -678,7 +690,7 @@ export class Session {
     this.#keepAlive.start(Math.min(this.#timeout, this.#settings.sessionTimeout));
     // First the deletes: they must precede any create that the reconnection permits, and any read that a
     // fired watch causes.
-    for (const path of this.#deletes) void this.#sendDelete(path);
+    for (const path of this.#deletes.keys()) void this.#sendDelete(path);
     this.#observer.attached();
     this.watches.fireAll();
   }
@@ -710,7 +722,7 @@ export class Session {
     if (!transport) return;
     const problem = `gets no reply from ${transport.server}`;
     const silence = new ConnectionError(`the session ${problem}`, { maybeApplied: true });
-    const pending = [...this.#pending];
+    const pending = this.#pending.keys();
     this.#pending.clear();
     transport.destroy();
     this.#onDown('disconnected', problem);
@@ -728,7 +740,7 @@ export class Session {
     this.#untrusted.emitOnce(reason);
     transport?.destroy();
     this.#deletes.clear();
-    const pending = [...this.#pending];
+    const pending = this.#pending.keys();
     this.#pending.clear();
     for (const fail of pending) fail(reason);
     this.#observer.ended(reason, confirmed);

@@ -1,5 +1,6 @@
 import { BadOptionError } from './errors.js';
 import { Listeners } from './listeners.js';
+import { ShortLivedMap } from './short-lived-map.js';
 import type { NodeEvent, WatchKind } from './transport/transport.js';
 import type { PersistentWatch, Watch, WatchEvent, WatchNotification } from './types.js';
 
@@ -34,14 +35,14 @@ interface ServerWatch {
  */
 export class WatchRegistry {
   /** The number of pending requests that set a one-time watch, by kind and path. */
-  readonly #requests = new Map<string, number>();
+  readonly #requests = new ShortLivedMap<string, number>();
 
   /** Watches to remove from the server after a pending request: removed now, they would take its watch along. */
   readonly #deferredRemovals = new Set<string>();
 
-  readonly #watches: Readonly<Record<WatchKind, Map<string, Set<Fire>>>> = {
-    data: new Map(),
-    children: new Map(),
+  readonly #watches: Readonly<Record<WatchKind, ShortLivedMap<string, Set<Fire>>>> = {
+    data: new ShortLivedMap(),
+    children: new ShortLivedMap(),
   };
 
   readonly #persistent = new Map<string, ServerWatch>();
@@ -160,7 +161,7 @@ export class WatchRegistry {
   /** Fires all watches with `session`, because the server has lost them, and perhaps events before. */
   fireAll(): void {
     for (const byPath of Object.values(this.#watches)) {
-      const all = [...byPath.values()];
+      const all = byPath.values();
       byPath.clear();
       for (const waiting of all) for (const fire of waiting) fire('session');
     }

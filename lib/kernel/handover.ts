@@ -149,6 +149,7 @@ export class Handover {
     clearTimeout(this.lingerTimer);
     this.contenderWatch?.remove();
     this.enter('closed');
+    if (this.contenders === 'present') this.last.affinity?.forget(this.spec);
     const { ended, releasedHold } = this.ownership;
     if (this.spec.strict) leavePlace(this.position.nodes[0]!, ended!, releasedHold);
   }
@@ -211,6 +212,7 @@ export class Handover {
 
   /** No grant is left, and no caller waits. */
   private rest(): Promise<void> | void {
+    this.last.affinity?.onReleased(this.spec);
     if (!this.spec.shared) return this.last.linger > 0 ? this.linger() : this.ownership.end();
     this.enter('leaving');
     // Readers that came in one turn of the event loop leave in one turn, and often come again. 64 readers that do so are

@@ -1,8 +1,10 @@
 import type { Session, ZkClient } from '../client/index.js';
+import { Affinity } from './affinity.js';
 import { currentChain, runDetached } from './call-chain.js';
 import { reportDeadHolder } from './dead-holder.js';
 import { watchForDeadlock } from './deadlock/detector.js';
 import { FifoSet } from '../client/fifo-set.js';
+import { ShortLivedMap } from '../client/short-lived-map.js';
 import type { Grant } from './grant.js';
 import { Handover, type HandoverSpec } from './handover.js';
 import type { AcquireOptions } from './lease.js';
@@ -56,7 +58,7 @@ interface AcquireContext {
   whyBlocked(node: BlockingNode, session: Session): string | undefined;
 }
 
-type LocalQueues = Map<string, LocalQueue>;
+type LocalQueues = ShortLivedMap<string, LocalQueue>;
 
 /** The queues that are in use, by client and by recipe and path. */
 const queuesInUse = new WeakMap<ZkClient, LocalQueues>();
@@ -72,7 +74,7 @@ export function findLocalQueue(
   variant = '',
 ): LocalQueue {
   let queues = queuesInUse.get(client);
-  if (!queues) queuesInUse.set(client, (queues = new Map()));
+  if (!queues) queuesInUse.set(client, (queues = new ShortLivedMap()));
   const name = `${recipe}${variant} ${path}`;
   return queues.get(name) ?? new LocalQueue(specOf(), queues, name);
 }
@@ -262,12 +264,14 @@ export function acquireQueued(
 ): Promise<Grant> | Grant {
   const { wait = Infinity, signal, details, fairness } = options;
   const strict = fairness === 'strict';
-  const linger = strict ? 0 : (options.linger ?? 0);
+  const affinity = !strict && options.linger === 'auto' ? Affinity.of(lock.client) : undefined;
+  const asked = affinity ? affinity.lingerOf(lock) : (options.linger as number | undefined);
+  const linger = strict ? 0 : (asked ?? 0);
   const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
   const data = linger > 0 ? withLingerMark(plain) : plain;
   const newSpec = () => queuedSpec(lock, names, strict, isContender);
   const queue = strict ? new LocalQueue(newSpec()) : findLocalQueue(lock, newSpec);
-  return queue.acquire({ subject: lock, wait, signal, data, linger, count: 1 });
+  return queue.acquire({ subject: lock, wait, signal, data, linger, affinity, count: 1 });
 }
 
 function queuedSpec(

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { TransactionOperation, TransactionResults, ZkClient } from '../client/index.js';
 import { ProcessState } from '../client/process-state.js';
+import { ShortLivedMap } from '../client/short-lived-map.js';
 import { runWrite } from '../client/zk-client.js';
 import { LeaseLostError, LockRevokedError } from './errors.js';
 import type { GrantKind, LockKind } from './types.js';
@@ -31,7 +32,7 @@ const GRANTS_PER_ZXID = 1024;
 /** What this process owns. */
 const owned = new ProcessState(() => ({
   /** By the names of the znodes. No two znodes have the same unique id in their names. */
-  byNode: new Map<string, Ownership>(),
+  byNode: new ShortLivedMap<string, Ownership>(),
   delayedWatches: new DelayedWatches(),
 }));
 

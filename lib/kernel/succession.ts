@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Session, ZkClient } from '../client/index.js';
 import { ProcessState } from '../client/process-state.js';
+import { ShortLivedMap } from '../client/short-lived-map.js';
 import { DelayedWatches, WATCH_AFTER } from './delayed-watches.js';
 import { NodeWatch } from './node-watch.js';
 import type { Listing } from './own-node.js';
@@ -45,7 +46,7 @@ interface Place {
 
 const state = new ProcessState(() => ({
   /** By znode. A released one remains until its deletion is confirmed: listings that were sent before have it. */
-  places: new Map<string, Place>(),
+  places: new ShortLivedMap<string, Place>(),
   /** The listings that are sent at the next tick. */
   listings: new Map<Session, Map<string, Promise<Listing>>>(),
   delayedWatches: new DelayedWatches(),

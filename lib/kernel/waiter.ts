@@ -1,5 +1,6 @@
 import { ConnectionError, quotedKey, WaitCancelledError } from '../client/errors.js';
 import { MAX_TIMER } from '../client/sleep.js';
+import type { Affinity } from './affinity.js';
 import { LockBusyError, LockTimeoutError } from './errors.js';
 import type { AcquireOptions } from './lease.js';
 import type { CallChain } from './call-chain.js';
@@ -48,6 +49,8 @@ export interface Request extends WaitRequest {
   /** The data of the znode: the holder details. */
   readonly data: Uint8Array;
   readonly linger: number;
+  /** Set for `linger: 'auto'`. */
+  readonly affinity?: Affinity | undefined;
   /** The number of permits; 1 for a lock. */
   readonly count: number;
 }

@@ -50,8 +50,8 @@ export interface LeaseDefaults {
   holdAtMost?: number | undefined;
   /** The order of the callers of one process; see {@link AcquireOptions.fairness}. Default `'handover'`. */
   fairness?: AcquireOptions['fairness'] | undefined;
-  /** Milliseconds for which the znode stays after a release; see {@link AcquireOptions.linger}. Default 0. */
-  linger?: number | undefined;
+  /** Milliseconds for which the znode stays after a release, or `'auto'`; see {@link AcquireOptions.linger}. Default 0. */
+  linger?: AcquireOptions['linger'] | undefined;
   /** Details about this application's holders that others see. A call's `details` are merged into them. Default: none. */
   details?: HolderDetails | undefined;
 }

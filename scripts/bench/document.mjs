@@ -116,6 +116,7 @@ function sectionOf({ name, title }, rows) {
     'Max',
     'p50',
     'p99',
+    'p99.9',
     'Longest wait',
     'Prober p50',
     'Prober longest',
@@ -125,8 +126,8 @@ function sectionOf({ name, title }, rows) {
     '',
     ...tableOf(
       head,
-      systems.map(([system, { opsPerSecond, spread, p50, p99, longestWait, prober }]) => {
-        const numbers = [opsPerSecond, ...spread, p50, p99, longestWait, prober?.p50];
+      systems.map(([system, { opsPerSecond, spread, p50, p99, p999, longestWait, prober }]) => {
+        const numbers = [opsPerSecond, ...spread, p50, p99, p999, longestWait, prober?.p50];
         return [system, ...[...numbers, prober?.longestWait].map(number)];
       }),
     ),

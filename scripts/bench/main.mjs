@@ -20,6 +20,7 @@ const { stop, forget } = stopAtInterrupt();
 const directory = await mkdtemp(join(tmpdir(), 'bench-'));
 const systems = new Systems(stop.signal, options.servers);
 
+for (const runtime of options.runtimes) Systems.addRuntime(runtime);
 const bench = new Bench(systems, { ...options, directory });
 
 async function measure() {

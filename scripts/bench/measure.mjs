@@ -182,6 +182,7 @@ export class Bench {
       opsPerSecond: waiters / seconds,
       p50: null,
       p99: null,
+      p999: null,
       bytesPerWaiter: bytes / waiters,
     };
   }
@@ -247,6 +248,7 @@ function combine(results, seconds, probes) {
         0.5,
       ) ?? null,
     p99: total === 0 ? null : worst('p99'),
+    p999: total === 0 ? null : worst('p999'),
     longestWait: worst('longestWait'),
     ...(results.every(({ processor }) => processor !== undefined) && {
       cpu: results.reduce((sum, { processor }) => sum + processor, 0) / total,

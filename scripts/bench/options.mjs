@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import {
   flagOption,
   jsonOption,
@@ -8,6 +9,7 @@ import {
   wholeNumberOption,
 } from '../options.mjs';
 import { CASES, quickly } from './cases.mjs';
+import { OURS } from './limits.mjs';
 
 /** Overrides --seconds and --repetitions. */
 const QUICK = { seconds: 0.1, repetitions: 1 };
@@ -41,6 +43,14 @@ ${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
           min: 1,
           max: 5,
         }),
+        runtimes: {
+          ...listOption(
+            'other runtimes for this library, such as bun=/opt/bun/bin/bun',
+            'none',
+            (_, text) => text,
+          ),
+          read: (_, text) => (text === undefined ? [] : text.split(',').map(runtime)),
+        },
         quick: flagOption(
           `show that each row works: ${QUICK.seconds} s, ${QUICK.repetitions} repetition, few callers and keys`,
         ),
@@ -64,10 +74,25 @@ ${CASES.map(({ name, title }) => `  ${name.padEnd(22)}${title}`).join('\n')}`,
       }
     },
   );
-  const cases = CASES.filter(({ name }) => options.cases.includes(name));
+  const added = options.runtimes.map(({ system }) => system);
+  const cases = CASES.filter(({ name }) => options.cases.includes(name)).map((spec) =>
+    // The memory of another runtime cannot be measured in the same way.
+    spec.systems.includes(OURS) && !['memory', 'decorator'].includes(spec.kind)
+      ? { ...spec, systems: [...spec.systems, ...added] }
+      : spec,
+  );
   return options.quick
     ? { ...options, ...QUICK, cases: cases.map(quickly) }
     : { ...options, cases };
+}
+
+/** Reads a runtime, such as `bun=/opt/bun/bin/bun`. */
+function runtime(text) {
+  const [name, program] = text.split('=');
+  if (name && program && existsSync(program)) return { system: `ours (${name})`, program };
+  throw new UsageError(
+    `--runtimes has ${text}; expected a name and the path of a program, such as bun=/opt/bun/bin/bun`,
+  );
 }
 
 function known(name) {

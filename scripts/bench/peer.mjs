@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { now } from './clock.js';
+import { environment, now } from './clock.js';
 
 /** Characters of a process's error output that are kept for error messages. */
 const LOG_LENGTH = 4_000;
@@ -26,7 +26,10 @@ export class Peer {
   constructor(system, role, [program, ...args]) {
     this.system = system;
     this.role = role;
-    this.#child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+    this.#child = spawn(program, args, {
+      env: { ...process.env, ...environment },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    });
     this.ready = this.#answer('ready', ANSWER_LIMIT);
     this.ready.catch(() => {});
     createInterface(this.#child.stdout).on('line', (line) => this.#receive(line));

@@ -56,6 +56,7 @@ function numbersOf(runs) {
     opsPerSecond: middle('opsPerSecond'),
     p50: middle('p50'),
     p99: middle('p99'),
+    p999: middle('p999'),
     spread: [Math.min(...speeds), Math.max(...speeds)].map(rounded),
     ...('longestWait' in first && { longestWait: rounded(Math.max(...column('longestWait'))) }),
     ...Object.fromEntries(extra.map((name) => [name, middle(name)])),

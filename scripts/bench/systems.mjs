@@ -78,6 +78,15 @@ export class Systems {
     this.count = count;
   }
 
+  /** Adds this library on another runtime. */
+  static addRuntime({ system, program }) {
+    SYSTEMS[system] = {
+      ...SYSTEMS[OURS],
+      prober: OURS,
+      command: (address) => [program, join(WORKERS, 'ours.mjs'), 'wire', address],
+    };
+  }
+
   /** Returns the reason why a system cannot run here; undefined if it can. */
   static missing(system) {
     return SYSTEMS[system].missing || undefined;

@@ -7,6 +7,7 @@ const COLUMNS = [
   ['Max', 10, ({ spread }) => number(spread[1])],
   ['p50, ms', 11, ({ p50 }) => number(p50)],
   ['p99, ms', 11, ({ p99 }) => number(p99)],
+  ['p99.9', 9, ({ p999 }) => number(p999)],
   ['Longest', 10, ({ longestWait }) => number(longestWait)],
   ['Prober p50', 12, ({ prober }) => number(prober?.p50)],
   ['Longest', 10, ({ prober }) => number(prober?.longestWait)],

@@ -488,6 +488,22 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       },
     }),
   },
+  'linger auto': {
+    covers:
+      'a mutex that lingers because it is used again soon, and another process that asks for it',
+    run: locks({
+      a: async (caller) => {
+        for (let count = 0; count < 3; count++) {
+          await caller.once(caller.mutex('till'), 'exclusive', { linger: 'auto' });
+          await sleep(WORK);
+        }
+      },
+      b: async (caller) => {
+        await sleep(3 * WORK);
+        await caller.once(caller.mutex('till'), 'exclusive');
+      },
+    }),
+  },
   'linger over a slow network': {
     covers: 'a mutex that lingers for less time than a message takes, and tries of another process',
     latency: [20, 30],

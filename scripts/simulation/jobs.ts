@@ -483,7 +483,9 @@ class Jobs {
       signal: this.#signal,
     };
     if (mode === 'permit' && key === 'seats') options.count = random.whole(1, 2);
-    if (random.chance(setting.lingerProbability)) options.linger = random.whole(1, MAX_LINGER);
+    if (random.chance(setting.lingerProbability)) {
+      options.linger = random.chance(0.3) ? 'auto' : random.whole(1, MAX_LINGER);
+    }
     if (random.chance(setting.strictProbability)) options.fairness = 'strict';
     if (random.chance(0.05)) options.holdAtLeast = random.whole(1, MAX_HOLD_AT_LEAST);
     if (random.chance(0.05)) options.holdAtMost = random.whole(MAX_HOLD_AT_LEAST, 400);

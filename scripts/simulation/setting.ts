@@ -146,7 +146,8 @@ export function recoveryTime({ sessionTimeout, latency, lag }: Setting): number 
 
 /** Returns the milliseconds within which a connected client gets the replies to some requests that follow each other. */
 export function replyTime({ latency, lag }: Setting): number {
-  return 20 * latency[1] + 2 * lag[1] + 50;
+  // The first request for a permit creates the directories, and takes more than ten round trips.
+  return 30 * latency[1] + 2 * lag[1] + 50;
 }
 
 /** Returns the milliseconds within which all watchers of a znode are notified of a change. */

@@ -10,6 +10,7 @@ interface Row {
   opsPerSecond: number;
   p50: number | null;
   p99: number | null;
+  p999: number | null;
   spread: number[];
   prober?: { longestWait: number };
 }
@@ -61,7 +62,9 @@ describe('npm run bench', { timeout: 400_000 }, () => {
     for (const [name, rows] of Object.entries(cases)) {
       for (const [system, row] of Object.entries(rows)) {
         expect(row.spread, `${name}, ${system}`).toEqual([row.opsPerSecond, row.opsPerSecond]);
-        if (row.p50 !== null) expect(row.p99, `${name}, ${system}`).toBeGreaterThanOrEqual(row.p50);
+        if (row.p50 === null) continue;
+        expect(row.p99, `${name}, ${system}`).toBeGreaterThanOrEqual(row.p50);
+        expect(row.p999, `${name}, ${system}`).toBeGreaterThanOrEqual(row.p99!);
       }
       for (const transport of ['native', 'wire'] as const) {
         const ours = rows[OURS[transport]];

@@ -102,6 +102,8 @@ export type Request =
       readonly path: string;
       /** Sets a one-time watch. */
       readonly watch?: boolean;
+      /** Another znode, whose create was requested before: the server carries out the read behind that create. */
+      readonly after?: string;
     }
   | { readonly kind: 'sync'; readonly path: string }
   | {

@@ -235,7 +235,7 @@ export class WireConnection implements Transport {
     to.int(xid);
     if (sent instanceof Group) {
       to.int(OpCode.multi);
-      writeMulti(sent.requests, to);
+      writeMulti(sent.operations, to);
     } else {
       to.int(opCodeOf(sent.request));
       writeBody(sent.request, to);
@@ -310,12 +310,12 @@ export class WireConnection implements Transport {
   }
 
   #onGroupReply(pending: Pending, group: Group, code: number, from: Reader): void {
-    const outcome = code === ErrorCode.ok && readMulti(group.requests, from);
+    const outcome = code === ErrorCode.ok && readMulti(group.operations, from);
     this.#pending.delete(pending);
     this.#queue.ended(group);
     this.#flushSoon();
     if (outcome && 'results' in outcome) {
-      group.calls.forEach(({ reply }, i) => reply(ErrorCode.ok, outcome.results[i]));
+      group.reply(outcome.results);
     } else {
       if (code === ErrorCode.unimplemented) this.#queue.knowsMulti = false;
       this.#repeat(group);

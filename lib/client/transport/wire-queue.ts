@@ -1,6 +1,7 @@
 import { CreateFlag, ErrorCode } from '../../protocol/codes.js';
+import { ShortLivedMap } from '../short-lived-map.js';
 import { parentOf } from '../validation.js';
-import type { RequestOf } from './transport.js';
+import type { MultiOperation, RequestOf } from './transport.js';
 import type { Call, WireRequest } from './wire-requests.js';
 
 /*
@@ -20,7 +21,7 @@ import type { Call, WireRequest } from './wire-requests.js';
  */
 
 /** The limits of one group. The server refuses a request above `jute.maxbuffer`, by default one mebibyte. */
-const MAX_REQUESTS = 128;
+const MAX_OPERATIONS = 128;
 const MAX_BYTES = 32 * 1024;
 /** A generous bound of the bytes of a request in addition to its path and data. */
 const OVERHEAD = 128;
@@ -32,12 +33,13 @@ const MAX_SEARCHED = 1024;
 
 const CHANGES: ReadonlySet<string> = new Set(['create', 'delete', 'set', 'setAcl', 'multi']);
 
-type Groupable = RequestOf<'create' | 'delete'>;
+type Groupable = RequestOf<'create' | 'delete' | 'multi'>;
 
 /** Creates and deletes that travel in one `multi`. */
 export class Group {
   readonly calls: Call[] = [];
-  readonly requests: Groupable[] = [];
+  /** Those of all calls. */
+  readonly operations: MultiOperation[] = [];
   /** The nodes that it creates or deletes, and their parents. */
   readonly paths = new Set<string>();
   #bytes = 0;
@@ -45,15 +47,29 @@ export class Group {
   /** Returns false if the request would exceed the limits of a group. The first request never does. */
   add(call: Call): boolean {
     const request = call.request as Groupable;
-    const data = request.kind === 'create' ? request.data.length : 0;
-    const bytes = OVERHEAD + 3 * request.path.length + data;
-    const { length } = this.calls;
-    if (length > 0 && (length === MAX_REQUESTS || this.#bytes + bytes > MAX_BYTES)) return false;
+    const added = request.kind === 'multi' ? request.operations : [request];
+    const bytes = added.reduce((sum, each) => sum + bytesOf(each), 0);
+    const isFull =
+      this.operations.length + added.length > MAX_OPERATIONS || this.#bytes + bytes > MAX_BYTES;
+    if (this.calls.length > 0 && isFull) return false;
     this.#bytes += bytes;
     this.calls.push(call);
-    this.requests.push(request);
+    this.operations.push(...added);
     for (const path of pathsOf(request)) this.paths.add(path);
     return true;
+  }
+
+  /** Gives each call the results of its operations. */
+  reply(results: readonly unknown[]): void {
+    let next = 0;
+    for (const { request, reply } of this.calls) {
+      if (request.kind !== 'multi') {
+        reply(ErrorCode.ok, results[next++]);
+        continue;
+      }
+      const own = results.slice(next, (next += request.operations.length));
+      reply(ErrorCode.ok, { results: own });
+    }
   }
 }
 
@@ -71,6 +87,7 @@ export interface Frame {
  * - A create or a delete joins the group of this turn, and passes the reads and single requests before it.
  * - A change waits while a group under way concerns its node or the parent.
  * - A create or a delete waits while too many groups are under way. With those that wait it forms the next group.
+ * - A read waits while it depends on two groups under way, of its own node and of the create that it follows.
  */
 export class RequestQueue {
   /** Whether the server knows `multi`. */
@@ -82,7 +99,7 @@ export class RequestQueue {
   readonly #directories = new Set<string>();
   #waiting: Call[] = [];
   /** The groups under way, by their paths. No two of them have a path in common. */
-  readonly #byPath = new Map<string, Group>();
+  readonly #byPath = new ShortLivedMap<string, Group>();
   #groups = 0;
 
   add(call: Call): void {
@@ -153,7 +170,7 @@ export class RequestQueue {
   /** Returns false for a create that may well fail, which would fail the whole group. */
   #mayJoin(request: WireRequest): boolean {
     if (!this.knowsMulti || !isGroupable(request)) return false;
-    return request.kind === 'delete' || this.#directories.has(parentOf(request.path));
+    return request.kind !== 'create' || this.#directories.has(parentOf(request.path));
   }
 }
 
@@ -169,13 +186,13 @@ class Selection {
 
   constructor(
     private readonly frames: Frame[],
-    private readonly underWay: ReadonlyMap<string, Group>,
+    private readonly underWay: Pick<ShortLivedMap<string, Group>, 'get' | 'has'>,
   ) {}
 
   /**
    * Returns whether the request is sent now.
    *
-   * @param joins whether it may travel in a group. A transaction may not, because it may fail
+   * @param joins whether it may travel in a group
    */
   take(call: Call, joins: boolean): boolean {
     const paths = pathsOf(call.request);
@@ -186,12 +203,18 @@ class Selection {
       if (joins) return this.#join(call, paths);
       if (concerns(paths, this.#group.paths) && !this.#dissolveGroup()) return false;
     } else {
-      dependsOn = this.underWay.get(paths[0]!);
-      if (!dependsOn && concerns(paths, this.#group.paths)) dependsOn = this.#group;
+      const groups = paths.flatMap((path) => this.#groupOf(path) ?? []);
+      // Repeated with one of two groups, the read might pass the other one.
+      if (groups.some((group) => group !== groups[0])) return false;
+      [dependsOn] = groups;
     }
     this.frames.push({ sent: call, dependsOn });
     if (this.#groupAt >= 0) for (const path of paths) this.#behind.add(path);
     return true;
+  }
+
+  #groupOf(path: string): Group | undefined {
+    return this.underWay.get(path) ?? (this.#group.paths.has(path) ? this.#group : undefined);
   }
 
   block(request: WireRequest): void {
@@ -222,22 +245,33 @@ class Selection {
   }
 }
 
-/** Returns the nodes that a request concerns. A change also concerns the parent. */
+/** Returns the nodes that a request concerns. A change also concerns the parent, a read the create that it follows. */
 function pathsOf(request: WireRequest, withParent = CHANGES.has(request.kind)): string[] {
   if (request.kind === 'multi') return request.operations.flatMap((each) => pathsOf(each, true));
   const { path } = request;
   if (path === undefined) return [];
-  return withParent ? [path, parentOf(path)] : [path];
+  const paths = withParent ? [path, parentOf(path)] : [path];
+  if ('after' in request) paths.push(request.after!);
+  return paths;
 }
 
 function concerns(paths: readonly string[], others: Pick<ReadonlySet<string>, 'has'>): boolean {
   return paths.some((path) => others.has(path));
 }
 
-/** The create of a container often fails, and an old server does not know one with a TTL. */
+/**
+ * The create of a container often fails, and so may a transaction, unless it only deletes. An old server does not know a create
+ * with a TTL.
+ */
 function isGroupable(request: WireRequest): request is Groupable {
+  if (request.kind === 'multi') return request.operations.every(({ kind }) => kind === 'delete');
   if (request.kind !== 'create') return request.kind === 'delete';
   return request.ttl === undefined && request.flags !== CreateFlag.container;
+}
+
+function bytesOf(operation: MultiOperation): number {
+  const data = 'data' in operation ? operation.data.length : 0;
+  return OVERHEAD + 3 * operation.path.length + data;
 }
 
 /** Whether there are at least two creates and deletes. Most queues have fewer, and no arrays are allocated for them. */

@@ -204,7 +204,7 @@ export class ConsumerLoop<T> implements ConsumerHandle {
   ): Promise<number> {
     const { client } = this.queue;
     const { item: path } = lock.paths;
-    const node = await retryInSession(client, session, () => session.get(path));
+    const node = await lock.readItem();
     if (node) this.items.onAcquired();
     else this.items.onContended(name);
     // close() does not wait for a handler that starts after its timeout.

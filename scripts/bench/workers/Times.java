@@ -34,9 +34,9 @@ final class Times {
     String toJson(long[] shares) {
         return String.format(
             Locale.ROOT,
-            "{\"shares\":%s,\"p50\":%s,\"p99\":%s,\"waitP50\":%s,\"longestWait\":%.4f}",
-            Arrays.toString(shares), percentile(cycles, 0.5), percentile(cycles, 0.99), percentile(waits, 0.5),
-            longestWait / 1e6);
+            "{\"shares\":%s,\"p50\":%s,\"p99\":%s,\"p999\":%s,\"waitP50\":%s,\"longestWait\":%.4f}",
+            Arrays.toString(shares), percentile(cycles, 0.5), percentile(cycles, 0.99),
+            percentile(cycles, 0.999), percentile(waits, 0.5), longestWait / 1e6);
     }
 
     private String percentile(long[] values, double part) {

@@ -50,6 +50,12 @@ serve({
         service.add((ends - between) / BATCH);
       }
       const [p50, withLock] = [decorated, service].map((samples) => samples.percentile(0.5));
-      return { p50, p99: decorated.percentile(0.99), withLock, overhead: p50 - withLock };
+      return {
+        p50,
+        p99: decorated.percentile(0.99),
+        p999: decorated.percentile(0.999),
+        withLock,
+        overhead: p50 - withLock,
+      };
     }),
 });

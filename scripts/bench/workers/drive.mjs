@@ -49,6 +49,7 @@ export async function drive(cycle, { callers, keys, pace, zipf, from, until }) {
     processor: await processorTime,
     p50: cycles.percentile(0.5),
     p99: cycles.percentile(0.99),
+    p999: cycles.percentile(0.999),
     waitP50: waits.percentile(0.5),
     longestWait,
   };

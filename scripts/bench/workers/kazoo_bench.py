@@ -48,6 +48,7 @@ class Times:
             "shares": [len(self.cycles)],
             "p50": percentile(self.cycles, 0.5),
             "p99": percentile(self.cycles, 0.99),
+            "p999": percentile(self.cycles, 0.999),
             "waitP50": percentile(self.waits, 0.5),
             "longestWait": self.longest,
         }

@@ -14,7 +14,12 @@ import { Sections } from './section.js';
 import { serve } from './serve.mjs';
 
 const LINGER = 1_000;
-const MODES = { default: {}, strict: { fairness: 'strict' }, linger: { linger: LINGER } };
+const MODES = {
+  default: {},
+  strict: { fairness: 'strict' },
+  linger: { linger: LINGER },
+  auto: { linger: 'auto' },
+};
 /** Every tenth turn of a caller is a write. */
 const WRITE_EVERY = 10;
 const UNLIMITED = 1_000_000;

@@ -73,16 +73,15 @@ export const DISTRIBUTED_QUEUE_MUTANTS: readonly Mutant[] = [
     workload: 'queue',
     edits: [
       {
-        file: CONSUMER,
-        search:
-          'const lock = await this.refused.repeat(lockPath, acquire);\n      if (lock) return lock;',
+        file: ITEM_LOCK,
+        search: 'const created = session.create(',
         replace:
-          'const early = session.get(paths.item).catch(() => undefined); const lock: any = await this.refused.repeat(lockPath, acquire);\n      if (lock) lock.early = await early;\n      if (lock) return lock;',
+          'const reading = session.get(paths.item);\n        const created = session.create(',
       },
       {
-        file: CONSUMER,
-        search: 'const node = await retryInSession(client, session, () => session.get(path));',
-        replace: 'const node = (lock as any).early;',
+        file: ITEM_LOCK,
+        search: 'const reading = session.getAfter(paths.item, path);',
+        replace: '',
       },
     ],
   },

@@ -12,6 +12,7 @@ import {
 import { describe, expect, vi } from 'vitest';
 import type { Watch } from '../../../lib/client/index.js';
 import { Session } from '../../../lib/client/session.js';
+import { Affinity } from '../../../lib/kernel/affinity.js';
 import { aborted, expire, useClients } from '../../support/clients.js';
 import { eventually } from '../../support/eventually.js';
 import { Gate } from '../../support/gate.js';
@@ -284,6 +285,58 @@ describe('a lock that lingers', () => {
     expect(lease.held).toBe(true);
     expect(await nodesUnder(other, path)).not.toContain(before);
     await lease.release();
+  });
+});
+
+describe("a lock with linger: 'auto'", () => {
+  const options = { linger: 'auto' } as const;
+
+  /** Uses the lock, with some milliseconds in between. Resolves to the number of znodes that lay there. */
+  async function use(pauses: readonly number[], details?: object): Promise<number> {
+    const lock = lockAt(client, path);
+    const nodes = new Set<string>();
+    for (const pause of [0, ...pauses]) {
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      await lock.withLock(async () => nodes.add((await nodesUnder(other, path))[0]!), {
+        ...options,
+        ...details,
+      });
+    }
+    return nodes.size;
+  }
+
+  it.runIf(isSimulated)('keeps its znode when it is used again within 100 ms', async () => {
+    // The first use leaves no znode: nothing is known of the lock yet.
+    expect(await use([50, 80, 90])).toBe(2);
+    await untilNodes(other, path, 0);
+    expect(await use([110, 110])).toBe(3);
+    // It was used just before, so its first znode lingers, for 10 ms.
+    expect(await use([5, 5, 30])).toBe(2);
+  });
+
+  it.runIf(isSimulated)(
+    'does not linger before its second use after another process has waited',
+    async () => {
+      await use([50]);
+      expect(await nodesUnder(other, path)).toHaveLength(1);
+      await lockAt(other, path).withLock(() => {});
+      await use([]);
+      expect(await nodesUnder(other, path)).toEqual([]);
+      await use([]);
+      expect(await nodesUnder(other, path)).toHaveLength(1);
+    },
+  );
+
+  it("does not linger with fairness: 'strict'", async () => {
+    expect(await use([1, 1], { fairness: 'strict' })).toBe(3);
+    expect(await nodesUnder(other, path)).toEqual([]);
+  });
+
+  it.runIf(isSimulated)('remembers the 1,000 locks that were released last', () => {
+    const affinity = Affinity.of(client);
+    const lock = (number: number) => ({ recipe: 'mutex', path: `/${number}` }) as const;
+    for (let i = 0; i < 1500; i++) affinity.onReleased(lock(i));
+    expect([499, 1000, 1499].map((i) => affinity.lingerOf(lock(i)))).toEqual([0, 10, 10]);
   });
 });
 

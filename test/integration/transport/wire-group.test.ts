@@ -68,6 +68,9 @@ const create = (transport: Transport, path: string, data = EMPTY, flags: number 
 const remove = (transport: Transport, path: string) =>
   outcome<void>((reply) => transport.request({ kind: 'delete', path, version: -1 }, reply));
 
+const readAfter = (transport: Transport, path: string, after: string) =>
+  outcome((reply) => transport.request({ kind: 'get', path, after }, reply));
+
 const list = async (transport: Transport, path: string) => {
   const { code, result } = await outcome<{ children: string[] }>((reply) =>
     transport.request({ kind: 'children', path }, reply),
@@ -195,6 +198,33 @@ describe('creates and deletes of one turn', () => {
     expect(outcomes.map(({ code }) => code)).toEqual([ok, ok, ok, noNode, ok]);
   });
 
+  it('include transactions that only delete, each of which succeeds or fails as a whole', async () => {
+    const { transport, types } = await attach();
+    for (const path of ['/a/0', '/a/1', '/b/0', '/b/1']) await create(transport, path);
+    types.length = 0;
+    const removeBoth = (...paths: string[]) =>
+      outcome((reply) => {
+        const operations = paths.map((path) => ({ kind: 'delete', path, version: -1 }) as const);
+        return transport.request({ kind: 'multi', operations }, reply);
+      });
+    const results = [undefined, undefined];
+    expect(await Promise.all([removeBoth('/a/0', '/b/0'), create(transport, '/a/2')])).toEqual([
+      { code: ok, result: { results } },
+      { code: ok, result: '/a/2' },
+    ]);
+    expect(types).toEqual([OpCode.multi]);
+    const outcomes = [
+      removeBoth('/a/2', '/none'),
+      removeBoth('/a/1', '/b/1'),
+      list(transport, '/a'),
+    ];
+    expect(await Promise.all(outcomes)).toEqual([
+      { code: ok, result: { failed: 1, code: noNode } },
+      { code: ok, result: { results } },
+      ['2'],
+    ]);
+  });
+
   it('wait while a group is under way, in their order', async () => {
     const { transport, types } = await attach();
     const first = [create(transport, '/1'), remove(transport, '/none')];
@@ -245,6 +275,56 @@ describe('creates and deletes of one turn', () => {
     );
     for (const { code } of await Promise.all(large)) expect(code).toBe(ok);
     expect(types).toEqual([OpCode.multi, OpCode.multi, OpCode.multi]);
+  });
+});
+
+describe('a read that follows the create of another znode', () => {
+  it('waits with the create while a group is under way', async () => {
+    const { transport, types } = await attach();
+    await Promise.all(['/a/0', '/b/0'].map((path) => create(transport, path)));
+    types.length = 0;
+    const group = [create(transport, '/1'), create(transport, '/2')];
+    // In the next turn the group has been sent.
+    await new Promise((resolve) => setImmediate(resolve));
+    const later = [
+      create(transport, '/a/lock'),
+      readAfter(transport, '/b/0', '/a/lock'),
+      remove(transport, '/b/0'),
+    ];
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(types).toEqual([OpCode.multi]);
+    const outcomes = await Promise.all([...group, ...later]);
+    expect(outcomes.map(({ code }) => code)).toEqual([ok, ok, ok, ok, ok]);
+    expect(types).toEqual([OpCode.multi, OpCode.create, OpCode.getData, OpCode.delete]);
+  });
+
+  it('is repeated behind the create if their group fails', async () => {
+    const { transport, types } = await attach({ latency: 20 });
+    await create(transport, '/a/0');
+    types.length = 0;
+    const outcomes = await Promise.all([
+      create(transport, '/a/lock'),
+      remove(transport, '/none'),
+      readAfter(transport, '/b', '/a/lock'),
+    ]);
+    expect(outcomes.map(({ code }) => code)).toEqual([ok, noNode, ok]);
+    const single = [OpCode.create, OpCode.delete, OpCode.getData];
+    expect(types).toEqual([OpCode.multi, OpCode.getData, ...single]);
+  });
+
+  it('waits if another group that changes its own node is under way', async () => {
+    const { transport, types } = await attach({ latency: 20 });
+    for (const path of ['/a/0', '/b/0', '/c', '/c/0']) await create(transport, path);
+    types.length = 0;
+    const first = [remove(transport, '/a/0'), remove(transport, '/none')];
+    await new Promise((resolve) => setImmediate(resolve));
+    const second = [create(transport, '/b/lock'), remove(transport, '/c/0')];
+    const read = readAfter(transport, '/a/0', '/b/lock');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(types).toEqual([OpCode.multi, OpCode.multi]);
+    const outcomes = await Promise.all([...first, ...second, read]);
+    expect(outcomes.map(({ code }) => code)).toEqual([ok, noNode, ok, ok, noNode]);
+    expect(types.at(-1)).toBe(OpCode.getData);
   });
 });
 

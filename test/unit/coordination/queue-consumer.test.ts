@@ -19,7 +19,9 @@ const QUEUE = {
   ensurePaths: () => Promise.resolve(),
 };
 
-const acquire = (session: object) => ItemLock.acquire({} as ZkClient, session as Session, PATHS);
+const NO_REPLY = { getAfter: () => new Promise<never>(() => {}) };
+const acquire = (session: object) =>
+  ItemLock.acquire({} as ZkClient, { ...NO_REPLY, ...session } as unknown as Session, PATHS);
 
 it('a lock that was released is not watched', async () => {
   let reads = 0;

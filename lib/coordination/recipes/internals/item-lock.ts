@@ -30,6 +30,11 @@ interface ItemPaths {
   readonly item: string;
 }
 
+interface Item {
+  readonly data: Buffer;
+  readonly stat: Stat;
+}
+
 export class ItemLock {
   readonly watchAt = performance.now() + WATCH_AFTER;
   private readonly lost = new AbortController();
@@ -45,6 +50,8 @@ export class ItemLock {
     private readonly session: Session,
     readonly paths: ItemPaths,
     private readonly id: Buffer,
+    /** The read of the item that was sent behind the create of the lock. */
+    private reading?: Promise<Item>,
   ) {
     this.unsubscribe = session.onUntrusted((reason) => this.lose(reason));
   }
@@ -64,8 +71,11 @@ export class ItemLock {
     const id = Buffer.from(randomUUID());
     for (let uncertain = false; ;) {
       try {
-        await session.create(path, id, { mode: 'ephemeral' });
-        break;
+        const created = session.create(path, id, { mode: 'ephemeral' });
+        const reading = session.getAfter(paths.item, path);
+        reading.catch(() => {});
+        await created;
+        return new ItemLock(client, session, paths, id, reading);
       } catch (error) {
         if (isCode(error, 'NODE_EXISTS')) {
           if (!uncertain || !(await hasData(client, session, path, id))) return undefined;
@@ -78,6 +88,16 @@ export class ItemLock {
       }
     }
     return new ItemLock(client, session, paths, id);
+  }
+
+  /** Reads the item. Resolves to undefined if it is gone: then another consumer has handled it. */
+  readItem(): Promise<Item | undefined> {
+    const { client, session, paths } = this;
+    return retryInSession(client, session, () => {
+      const { reading = session.get(paths.item) } = this;
+      this.reading = undefined;
+      return reading;
+    });
   }
 
   /** Aborts when the lock is lost. */
