@@ -137,7 +137,7 @@ describe('with the permissions to create, read and delete only', () => {
     latch.start();
     await latch.await();
     await latch.close();
-    expect(await client.children(`${root}/lock`)).toMatchObject({ children: [] });
+    expect(await nodesUnder(client, `${root}/lock`)).toEqual([]);
   });
 });
 
