@@ -95,6 +95,9 @@ async function take(transaction: FencedTransaction, lease: Lease | Term): Promis
 /** @throws BadOptionError for a lease that others have at the same time, or whose token is not a bigint */
 function checkExclusive(lease: Lease | Term): void {
   const { path, fencingToken } = lease;
+  if (!(lease.signal instanceof AbortSignal) || typeof path !== 'string') {
+    throw new BadOptionError('lease', lease, 'a lease or a term of this library');
+  }
   if (typeof fencingToken !== 'bigint') {
     throw new BadOptionError('lease.fencingToken', fencingToken, 'a bigint');
   }

@@ -47,8 +47,8 @@ interface FenceSql {
 }
 
 /*
- * The database compares the tokens, as 64-bit integers whatever the type of the column is. Nothing else would be right:
- * a parameter of MySQL that is a text is compared as a double. The token is read back as text, because drivers read
+ * The database compares the tokens as 64-bit integers, whatever the type of the column is: MySQL would compare a text with an
+ * integer as two doubles, which rounds. The token is read back as text, because drivers read
  * 64 bits as a double, and because a text shows whether a wrong column has rounded the token.
  *
  * Only PostgreSQL returns the row with the same statement. MySQL has no RETURNING, and some drivers of SQLite drop its

@@ -123,7 +123,10 @@ const ADAPTERS: readonly Adapter[] = [
   {
     library: 'mysql2',
     expected: 'a connection after beginTransaction(), not the pool',
-    is: (tx) => has(tx, 'execute', 'beginTransaction') || has(tx, 'execute', 'getConnection'),
+    is: (tx) =>
+      (has(tx, 'execute', 'beginTransaction') || has(tx, 'execute', 'getConnection')) &&
+      // The package mariadb has it, and replies in another form.
+      !has(tx, 'batch'),
     open: (tx) => ({
       database: 'mysql',
       inTransaction: !has(tx, 'getConnection'),

@@ -31,9 +31,12 @@ export type CronOnLeaderOptions = CronOptions & {
   election?: string | undefined;
   /**
    * Starts the job at most once at each time (tick) of the expression, also after a change of the leader, a restart or a clock
-   * that was set back: the leader claims the tick in ZooKeeper before the job starts, and the method gets the tick as a `Date`. `'skip'`: a tick at which nobody led is
-   * not run. `'once'`: the next leader starts the latest tick that nobody has claimed, when it is elected. The claim has the
-   * `name` of the job, which is required then, and needs a transport with transactions. Default: ticks are not claimed.
+   * that was set back. The leader claims the tick in ZooKeeper before the job starts, and the method gets the tick as a `Date`.
+   * A call of the method by other code claims the latest tick too.
+   *
+   * `'skip'`: a tick at which nobody led is not run. `'once'`: the next leader starts the latest tick that nobody has claimed,
+   * when it is elected, unless the job is disabled or was stopped. Requires the `name` of the job, which the claim has, and a
+   * transport with transactions. Default: ticks are not claimed.
    */
   missed?: 'skip' | 'once' | undefined;
 } & Pick<LeaderOnlyOptions, 'connection'>;
@@ -134,14 +137,17 @@ class TickRequirement extends LeadershipRequirement {
     const ended = () => void this.running.delete(self);
     try {
       const registry = injectedService(self, this.registry, this) as SchedulerRegistry;
-      // The first leader of all finds no claim. It has missed nothing.
       const isElected = args[0] === term;
       // This instance may be elected before the schedule has made its jobs.
       while (isElected && !registry.doesExist('cron', name!)) {
         await sleep(UNTIL_JOBS, { signals: [guard.signal] });
       }
-      const tick = latestTick(registry.getCronJob(name!).cronTime, Date.now() + EARLY);
+      const { cronTime, isActive } = registry.getCronJob(name!);
+      // An election starts no job that is disabled or was stopped.
+      const now = Date.now() + (isElected ? 0 : EARLY);
+      const tick = isElected && !isActive ? undefined : latestTick(cronTime, now);
       const job = [term, this.election, name!] as const;
+      // Where no tick was ever claimed, a leader that is elected has missed nothing.
       if (tick !== undefined && (await service.claimTick(...job, tick, !isElected))) {
         // The arguments of the schedule and of the election are none of the job.
         args.splice(0, args.length, new Date(tick));
@@ -173,28 +179,39 @@ class TickGuard extends TermGuard {
 const UNTIL_JOBS = 100;
 /** Milliseconds by which a timer of Node may be early, with room. Ticks are a second apart at least. */
 const EARLY = 100;
-/** Milliseconds. The latest tick is searched in this time; an expression may have no tick at all. */
+/** Milliseconds. The latest tick is searched in this time; an expression may have none in it. */
 const LONGEST_SEARCH = 8 * 366 * 86_400_000;
+/** Milliseconds. Ticks are whole seconds. */
+const SECOND = 1_000;
 
 type CronTime = ReturnType<SchedulerRegistry['getCronJob']>['cronTime'];
 
 /**
  * Returns the last time of an expression that is not after `now`; undefined if it has none. The package cron only computes
- * the next time after a given one, so this searches for the latest moment whose next time is not after `now`.
+ * the next time after a given one, so this searches for the latest second whose next time is not after `now`.
  */
 function latestTick(cronTime: CronTime, now: number): number | undefined {
-  const next = (from: number) => cronTime.getNextDateFrom(new Date(from)).toMillis();
-  let width = 1_000;
-  while (next(now - width) > now) {
+  const zone = zoneOf(cronTime);
+  const next = (from: number) => cronTime.getNextDateFrom(new Date(from), zone).toMillis();
+  let until = Math.floor(now / SECOND) * SECOND;
+  let width = SECOND;
+  while (next(until - width) > now) {
     width *= 2;
     if (width > LONGEST_SEARCH) return undefined;
   }
   // The tick after `from` is not after `now`, the one after `until` is.
-  let [from, until] = [now - width, now];
-  while (until - from > 1) {
-    const middle = Math.floor((from + until) / 2);
+  let from = until - width;
+  while (until - from > SECOND) {
+    const middle = Math.floor((from + until) / 2 / SECOND) * SECOND;
     if (next(middle) > now) until = middle;
     else from = middle;
   }
   return next(from);
+}
+
+/** Returns the time zone of a job. Without it, `getNextDateFrom` takes that of the process. */
+function zoneOf({ timeZone, utcOffset = 0 }: CronTime): string {
+  if (timeZone) return timeZone;
+  const minutes = String(Math.abs(utcOffset) % 60).padStart(2, '0');
+  return `UTC${utcOffset < 0 ? '-' : '+'}${Math.floor(Math.abs(utcOffset) / 60)}:${minutes}`;
 }

@@ -185,9 +185,9 @@ export class LeaderService {
    *
    * @internal
    */
-  claimTick(term: Term, election: string, job: string, tick: number, first: boolean) {
+  claimTick(term: Term, election: string, job: string, tick: number, runsFirst: boolean) {
     const path = ticksPath(this.client.namespace, election, job);
-    return claimTick(this.client, term, path, tick, first);
+    return claimTick(this.client, term, path, tick, runsFirst);
   }
 
   /**

@@ -9,7 +9,8 @@ import type { Term } from '../recipes/index.js';
  * The znode is written by a transaction of the term, so a leader that was paused claims nothing after the next one leads.
  *
  * @param tick milliseconds since 1970
- * @returns true if the term has claimed the tick; `first` instead if no tick was claimed before
+ * @param runsFirst what to return if no tick of the job was claimed before
+ * @returns whether the job is to run: the term has claimed the tick
  * @throws NotLeaderError if the term is over; ConnectionError: if it has `maybeApplied`, the tick may be claimed, and must not run
  */
 export async function claimTick(
@@ -17,7 +18,7 @@ export async function claimTick(
   term: Term,
   path: string,
   tick: number,
-  first: boolean,
+  runsFirst: boolean,
 ): Promise<boolean> {
   const data = String(tick);
   for (;;) {
@@ -30,7 +31,7 @@ export async function claimTick(
       }
       await client.ensureContainers(parentOf(path));
       await term.transaction([{ create: path, data }]);
-      return first;
+      return runsFirst;
     } catch (error) {
       // Another call of this term has claimed a tick, or the server has reaped the container.
       const isOvertaken = isCode(error, 'BAD_VERSION') || isCode(error, 'NODE_EXISTS');

@@ -276,13 +276,13 @@ export class FakeLeaderService extends LeaderService {
     election: string,
     job: string,
     tick: number,
-    first: boolean,
+    runsFirst: boolean,
   ): Promise<boolean> {
     const id = JSON.stringify([election, job]);
     const claimed = this.ticks.get(id);
     if (claimed !== undefined && claimed >= tick) return false;
     this.ticks.set(id, tick);
-    return claimed !== undefined || first;
+    return claimed !== undefined || runsFirst;
   }
 
   protected override join<C extends LeaderLatch | LeaderSelector>(

@@ -1,5 +1,5 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { ScheduleModule } from '@nestjs/schedule';
+import { type CronOptions, ScheduleModule } from '@nestjs/schedule';
 import { BadOptionError, LeaderService } from 'nestjs-zookeeper';
 import { CronOnLeader } from 'nestjs-zookeeper/schedule';
 import { FakeLocks, type SimulatedProcess } from 'nestjs-zookeeper/testing';
@@ -15,10 +15,16 @@ const SESSION_TIMEOUT = 4_000;
 type Missed = 'skip' | 'once';
 
 /** Jobs that record their ticks, in seconds. */
-function jobs(time: string, missed: Missed, started: number[], work = async () => {}): Type {
+function jobs(
+  time: string,
+  missed: Missed,
+  started: number[],
+  work = async () => {},
+  options: CronOptions = {},
+): Type {
   @Injectable()
   class Jobs {
-    @CronOnLeader(time, { name: 'report', election: 'reports', missed })
+    @CronOnLeader(time, { ...options, name: 'report', election: 'reports', missed } as never)
     async report(tick: Date): Promise<void> {
       started.push(tick.getTime() / 1000);
       await work();
@@ -112,6 +118,55 @@ it('starts no run while another one lasts, also not for a missed tick', async ()
   await untilLeading(await startOn(one, Jobs), one);
   await world.sleep(60_000);
   expect(started.map((second) => second - started[0]!)).toEqual([0, 30]);
+});
+
+it.each([
+  [{ timeZone: 'Asia/Tokyo' }, 9, 30],
+  [{ timeZone: 'Europe/Berlin' }, 1, 30],
+  [{ utcOffset: 540 }, 9, 30],
+  [{ utcOffset: -330 }, 19, 0],
+])('claims the ticks of the time zone of %o', async (zone, hour, minute) => {
+  const started: number[] = [];
+  const world = currentWorld();
+  // Half an hour after the virtual midnight, which is one of UTC.
+  const midnight = await world.process('clock').run(async () => Date.now() - world.now);
+  expect(Math.round(midnight) % 86_400_000).toBe(0);
+  const Jobs = jobs(`0 ${minute} ${hour} * * *`, 'once', started, undefined, zone as CronOptions);
+  const one = world.process('one');
+  await untilLeading(await startOn(one, Jobs), one);
+  await world.sleep(40 * 60_000);
+  expect(started).toEqual([Math.round(midnight) / 1000 + 30 * 60]);
+  one.crash({ silently: true });
+  const two = world.process('two');
+  await untilLeading(await startOn(two, Jobs), two);
+  await world.sleep(60_000);
+  expect(started).toHaveLength(1);
+});
+
+it('starts no missed tick of a job that is disabled', async () => {
+  const started: number[] = [];
+  const world = currentWorld();
+  const Jobs = jobs('0 * * * * *', 'once', started, undefined, { disabled: true });
+  for (const name of ['one', 'two', 'three']) {
+    const each = world.process(name);
+    await untilLeading(await startOn(each, Jobs), each);
+    await world.sleep(130_000);
+    each.crash({ silently: true });
+    await world.sleep(10_000);
+  }
+  expect(started).toEqual([]);
+});
+
+it.each([10, 60, 95])('starts a tick %i ms after the first election', async (early) => {
+  const started: number[] = [];
+  const world = currentWorld();
+  const Jobs = jobs('0 * * * * *', 'once', started);
+  const one = world.process('one');
+  await untilSecond(0);
+  await world.sleep(60_000 - early - 15);
+  await startOn(one, Jobs);
+  await world.sleep(30_000);
+  expect(started).toHaveLength(1);
 });
 
 it('starts each tick once with FakeLocks', async () => {

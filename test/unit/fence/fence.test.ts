@@ -91,7 +91,14 @@ describe('fence()', () => {
     await expect(fence(database, lease)).rejects.toThrow('lease.fencingToken must be a bigint');
   });
 
-  it.each([[{}], [{ query() {} }], [null], ['BEGIN'], [async () => {}]])(
+  it('refuses an object that is no lease', async () => {
+    const lease = { path: '/locks/pages', fencingToken: 1n } as never;
+    await expect(fence(database, lease)).rejects.toThrow('lease must be a lease or a term');
+  });
+
+  const ofMariaDb = { execute() {}, beginTransaction() {}, format() {}, batch() {} };
+
+  it.each([[{}], [{ query() {} }], [null], ['BEGIN'], [async () => {}], [ofMariaDb]])(
     'refuses an unknown object, and names the libraries: %o',
     async (tx) => {
       const taking = fence(tx as never, leaseWith(1n));
