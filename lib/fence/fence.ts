@@ -95,12 +95,10 @@ async function take(transaction: FencedTransaction, lease: Lease | Term): Promis
 /** @throws BadOptionError for a lease that others have at the same time, or whose token is not a bigint */
 function checkExclusive(lease: Lease | Term): void {
   const { path, fencingToken } = lease;
-  if (!(lease.signal instanceof AbortSignal) || typeof path !== 'string') {
+  if (!(lease.signal instanceof AbortSignal) || typeof path !== 'string')
     throw new BadOptionError('lease', lease, 'a lease or a term of this library');
-  }
-  if (typeof fencingToken !== 'bigint') {
+  if (typeof fencingToken !== 'bigint')
     throw new BadOptionError('lease.fencingToken', fencingToken, 'a bigint');
-  }
   const recipe = 'key' in lease ? grantOf(lease)?.ownership.recipe : undefined;
   if (recipe !== 'read' && recipe !== 'semaphore') return;
   const shared = recipe === 'read' ? 'a read lock' : 'a semaphore';

@@ -17,7 +17,7 @@ interface Opened {
   readonly ranInTransaction?: (reply: Foreign) => boolean;
 }
 
-/** The methods and properties of an object of a library, which is not imported. */
+// The methods and properties of an object of a library, which is not imported.
 // oxlint-disable-next-line typescript/no-explicit-any
 type Foreign = any;
 
@@ -132,9 +132,9 @@ const ADAPTERS: readonly Adapter[] = [
       inTransaction: !has(tx, 'getConnection'),
       // Not query(), which writes the parameters into the statement by rules that a server may not share.
       rows: (sql, params) => (has(tx, 'promise') ? tx.promise() : tx).execute(sql, params),
-      // The server tells with each reply whether a transaction is open.
+      // A flag of MySQL's protocol: a transaction is open.
       ranInTransaction: ([{ serverStatus }]) =>
-        serverStatus === undefined || (serverStatus & SERVER_STATUS_IN_TRANS) !== 0,
+        serverStatus === undefined || (serverStatus & 1) !== 0,
     }),
   },
   {
@@ -161,9 +161,6 @@ const ADAPTERS: readonly Adapter[] = [
 ];
 
 const isPgPool = (tx: Foreign) => has(tx, 'query', 'connect') && 'idleCount' in tx;
-
-/** A flag of MySQL's protocol. */
-const SERVER_STATUS_IN_TRANS = 1;
 
 /** The beginnings of what the libraries call the databases, in lower case. */
 const DATABASES: readonly (readonly [RegExp, FenceDialect])[] = [
