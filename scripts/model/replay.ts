@@ -67,6 +67,8 @@ export interface Grant {
 
 /** The most steps that a refusal shows. */
 const SHOWN = 40;
+/** The most former znodes of a lock that are remembered. A grant by an older one is refused. */
+const REMEMBERED = 500;
 
 /** The model's state of all mutexes of one run. After the first refusal nothing is replayed. */
 export class Replay {
@@ -88,10 +90,7 @@ export class Replay {
   create(lock: string, node: string, session: string, zxid: number, strict: boolean): void {
     const state = this.lock(lock);
     const { places, queue, firstAfter, abandoned } = state;
-    const place: Place = {
-      ...{ node, session, sequence: Number(node.slice(-10)), fate: 'queued', last: undefined },
-      ...{ holder: undefined, revoked: false, succeeded: false },
-    };
+    const place = newPlace(node, session, Number(node.slice(-10)), 'queued');
     // Rule 1: a process has one znode in the queue, except for that of a wait that ended before the reply to its create. The
     // pending deletions are sent before the create.
     const left = queue.filter((each) => each.session === session);
@@ -99,6 +98,7 @@ export class Replay {
     this.step('create', lock, `${node} of ${session}`);
     if (!strict && left.length > hidden)
       this.refuse(`create ${node}, but ${left[0]!.node} of the same session is in the queue`);
+    if (places.size > 2 * REMEMBERED) this.forgetOldest(places);
     places.set(node, place);
     queue.push(place);
     queue.sort((a, b) => a.sequence - b.sequence);
@@ -218,7 +218,9 @@ export class Replay {
 
   /** The holder is told that the lock is to be revoked. */
   revoke(lock: string, token: bigint): void {
-    const place = [...this.lock(lock).places.values()].find(({ last }) => last === token);
+    const place = [...this.lock(lock).places.values()].find(
+      ({ last, holder }) => holder && last === token,
+    );
     if (!place) return;
     this.step('revoked', place.node);
     place.revoked = true;
@@ -280,15 +282,18 @@ export class Replay {
     }
     if (held.revoked) return `${held.node} was revoked`;
     if (held.succeeded) return `the hold of ${held.node} was continued already`;
-    const next = all.find(
-      (each) =>
-        each.sequence > held.sequence &&
-        (each.fate === 'queued' || (each.fate === 'robbed' && each.session === session)),
-    );
+    const behind = all.filter((each) => each.sequence > held.sequence && each.last === undefined);
+    held.succeeded = true;
+    if (behind.some((each) => each.session === session && each.fate === 'robbed')) {
+      // It may be the grant of the deleted znode or of one behind it, so nothing more can be said about either.
+      const unknown = newPlace(`${held.node} continued`, session, held.sequence, 'robbed');
+      places.set(unknown.node, unknown);
+      this.count('succeed');
+      return unknown;
+    }
+    const next = behind.find(({ fate }) => fate === 'queued');
     if (!next || next.session !== session)
       return `no znode of its session is just behind ${held.node}`;
-    if (next.last !== undefined) return `${next.node} was granted the lock before`;
-    held.succeeded = true;
     this.count('succeed');
     return next;
   }
@@ -304,6 +309,11 @@ export class Replay {
     place.fate = fate;
     state.queue = state.queue.filter((each) => each !== place);
     state.firstAfter.set(zxid, state.queue[0]);
+  }
+
+  private forgetOldest(places: Map<string, Place>): void {
+    for (const { node, fate, holder } of [...places.values()].slice(0, -REMEMBERED))
+      if (fate !== 'queued' && !holder) places.delete(node);
   }
 
   private lock(name: string): LockState {
@@ -337,6 +347,11 @@ export class Replay {
   private refuse(message: string): void {
     this.refusal ??= { message, before: this.steps.slice(-SHOWN) };
   }
+}
+
+function newPlace(node: string, session: string, sequence: number, fate: Place['fate']): Place {
+  const grants = { last: undefined, holder: undefined, revoked: false, succeeded: false };
+  return { node, session, sequence, fate, ...grants };
 }
 
 function format(token: bigint): string {

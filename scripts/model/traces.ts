@@ -5,6 +5,7 @@ import { SCENARIOS } from '../explore/scenarios.js';
 import { stopAtInterrupt } from '../interrupt.js';
 import { messageOf } from '../message-of.mjs';
 import {
+  choiceOption,
   flagOption,
   jsonOption,
   listOption,
@@ -56,6 +57,10 @@ run, such as for a wrong option.`,
         throw new UsageError(`--${option} has no scenario ${text}`);
       },
     ),
+    server: choiceOption('the server that the simulated servers copy (default zookeeper)', [
+      'zookeeper',
+      'clickhouse-keeper',
+    ] as const),
     mutants: flagOption(
       'plant each bug of the model into the library instead, until a run of it is refused',
     ),
@@ -86,11 +91,11 @@ try {
 }
 
 async function replayLibrary(): Promise<number> {
-  const { seeds, from, workers, json } = options;
+  const { seeds, from, workers, json, server = 'zookeeper' } = options;
   const figures = { seeds: 0, schedules: 0, refused: 0, failed: 0 };
   const counts: Partial<Record<Step, number>> = {};
   await runTraceJobs({
-    ...{ lib: DEFAULT_LIB, workers, jobs: jobs(from, seeds, 'zookeeper'), limit: JOB_LIMIT },
+    ...{ lib: DEFAULT_LIB, workers, jobs: jobs(from, seeds, server), limit: JOB_LIMIT },
     signal: stop.signal,
     onResult(job, result) {
       if ('error' in result) {
@@ -178,13 +183,17 @@ async function findRefusal(lib: string, mutant: Mutant): Promise<string | undefi
   return allowed ? `${nameOf(first.job)}: ${first.message}` : undefined;
 }
 
+/** Seeds and parts of scenarios in turns, because some planted bugs show only in one of them. */
 function* jobs(from: number, seeds: number, server: TraceJob['server']): Generator<TraceJob> {
-  for (const scenario of scenarios) {
-    if (!(SCENARIOS[scenario]!.kinds ?? ['zookeeper']).includes(server)) continue;
-    for (let index = 0; index < PARTS; index++)
-      yield { scenario, server, shard: { index, count: PARTS } };
+  const covered = scenarios.filter((name) =>
+    (SCENARIOS[name]!.kinds ?? ['zookeeper']).includes(server),
+  );
+  for (let turn = 0; turn < Math.max(seeds, covered.length * PARTS); turn++) {
+    if (turn < seeds) yield { seed: from + turn, server };
+    const scenario = covered[turn % covered.length];
+    const index = Math.floor(turn / covered.length);
+    if (scenario && index < PARTS) yield { scenario, server, shard: { index, count: PARTS } };
   }
-  for (let seed = from; seed < from + seeds; seed++) yield { seed, server };
 }
 
 function nameOf(job: TraceJob): string {
