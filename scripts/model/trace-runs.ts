@@ -47,12 +47,19 @@ class Recorder {
     this.current = new Recording(world, this.server === 'zookeeper');
     this.traces.runs++;
     try {
-      return await scenario(world);
-    } finally {
-      const refusal = this.end();
-      // So `explore` counts it, and names its schedule.
-      if (refusal) throw new Error(REFUSED + refusal.message);
+      const result = await scenario(world);
+      this.#throwIfRefused();
+      return result;
+    } catch (error) {
+      this.#throwIfRefused();
+      throw error;
     }
+  }
+
+  /** Ends the recording. With an error, `explore` counts the run and names its schedule. */
+  #throwIfRefused(): void {
+    const refusal = this.end();
+    if (refusal) throw new Error(REFUSED + refusal.message);
   }
 
   /** Ends the recording of a run, which may have reached the limit of its simulation and not have ended. */
