@@ -269,11 +269,11 @@ export class Replay {
     strict: boolean,
   ): Place | string {
     const all = [...places.values()];
+    const before = all.find((each) => each.session === session && each.last === token - 1n);
     // The write that renews the tokens is not in the model.
     const renewed = token % TOKENS === 0n ? writes.get(Number(token / TOKENS))?.place : undefined;
-    const held =
-      all.find((each) => each.session === session && each.last === token - 1n) ?? renewed;
-    if (!held) return 'no hold of its session has the token before';
+    const held = before ?? renewed;
+    if (held?.session !== session) return 'no hold of its session has the token before';
     if (held.holder) return `the hold of ${held.node} has not ended`;
     if (!strict) {
       if (held.fate === 'left') return `${held.node} was deleted`;
