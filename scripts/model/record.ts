@@ -98,6 +98,8 @@ export class Recording {
         ((request: never, lease: { revocation?: AbortSignal }) => {
           const record = original(request, lease as never);
           const { path, mode, partOfMultiLock } = record.request;
+          if (mode === 'exclusive' && !partOfMultiLock && record.outcome === 'lost')
+            replay.distrust(path!, record.token);
           if (revocations && mode === 'exclusive' && !partOfMultiLock)
             lease.revocation?.addEventListener('abort', () => replay.revoke(path!, record.token));
           return record;

@@ -216,6 +216,11 @@ export class Replay {
     if (next) this.refuse(`two holders believe in their leases: of ${own.node} and ${next.node}`);
   }
 
+  /** The client does not trust its session when it grants the lock. */
+  distrust(lock: string, token: bigint): void {
+    this.refuse(`grant of ${lock} with token ${format(token)} by a session that is not trusted`);
+  }
+
   /** The holder is told that the lock is to be revoked. */
   revoke(lock: string, token: bigint): void {
     const place = [...this.lock(lock).places.values()].find(

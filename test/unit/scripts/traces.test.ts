@@ -117,6 +117,7 @@ describe('the replay of a trace in the model', () => {
         grant('s1', 102, 1, { kind: 'handed-over' });
       },
     ],
+    ['a grant without trust', /not trusted/, () => replay.distrust(LOCK, 102n * 1024n)],
     ['a re-entry without a lease', /enter again/, () => replay.reenter(LOCK, 's1')],
     ['a wait that ends with its session', /a wait ends/, () => cancel('SessionExpiredError')],
     ['a znode at the end', /is left/, () => replay.finish([])],
