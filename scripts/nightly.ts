@@ -28,6 +28,7 @@ const PARTS: readonly NightlyPart[] = [
     command: 'npm run explore -- --pairs --scenario "mutex,handover,read/write lock" --minutes 240',
   },
   { name: 'model', command: 'npm run model' },
+  { name: 'traces', command: 'npm run traces -- --seeds 2000' },
   { name: 'mutants', command: 'npm run simulate -- --mutants' },
   ...(['wire', 'native'] as const).map((transport) => ({
     name: `chaos-${transport}`,
