@@ -2,8 +2,8 @@ import { fence, StaleLeaseError } from 'nestjs-zookeeper/fence';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CHECKS, type Fence, leaseWith, TOKEN } from '../support/fence-checks.js';
 import { type FencedDatabase, LIBRARIES, openDatabase } from '../support/fenced-databases.js';
-import { PrivateMariaDb } from '../support/mariadb.js';
-import { PrivatePostgres } from '../support/postgres.js';
+import { PrivateMariaDb } from '../../scripts/databases/mariadb.js';
+import { PrivatePostgres } from '../../scripts/databases/postgres.js';
 import { useServer } from '../support/servers.js';
 
 const server = useServer();

@@ -2,8 +2,8 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { describe, expect, it } from 'vitest';
 import { startCommand } from '../support/command.js';
 import { openDatabase } from '../support/fenced-databases.js';
-import { PrivateMariaDb } from '../support/mariadb.js';
-import { PrivatePostgres } from '../support/postgres.js';
+import { PrivateMariaDb } from '../../scripts/databases/mariadb.js';
+import { PrivatePostgres } from '../../scripts/databases/postgres.js';
 
 const PURCHASES = 500;
 const SESSION_TIMEOUT = 300;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, it } from 'vitest';
-import { PrivateMariaDb } from '../support/mariadb.js';
+import { PrivateMariaDb } from '../../scripts/databases/mariadb.js';
 import { expectExactSale } from './seckill-process.js';
 
 describe('in MariaDB', () => {

@@ -4,7 +4,7 @@ import { chownSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './real-zookeeper.js';
+import { freePorts } from '../faults/real-server.mjs';
 
 /** The folder of Debian with the programs of each version. */
 const VERSIONS = '/usr/lib/postgresql';
@@ -29,7 +29,7 @@ export class PrivatePostgres implements AsyncDisposable {
       { ...user, cwd: directory, encoding: 'utf8' },
     );
     if (installed.status !== 0) throw new Error(installed.stderr);
-    const port = await freePort();
+    const [port] = await freePorts(1);
     const settings = [
       'listen_addresses=127.0.0.1',
       `port=${port}`,

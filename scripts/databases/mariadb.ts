@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { freePort } from './real-zookeeper.js';
+import { freePorts } from '../faults/real-server.mjs';
 
 const SERVER = ['/usr/sbin/mariadbd', '/usr/bin/mariadbd'].find(existsSync);
 const INSTALL = '/usr/bin/mariadb-install-db';
@@ -26,7 +26,7 @@ export class PrivateMariaDb implements AsyncDisposable {
       { encoding: 'utf8' },
     );
     if (installed.status !== 0) throw new Error(installed.stderr);
-    const port = await freePort();
+    const [port] = await freePorts(1);
     const bootstrap = join(directory, 'bootstrap.sql');
     await writeFile(
       bootstrap,
