@@ -1,4 +1,4 @@
-import { Injectable, type Type } from '@nestjs/common';
+import { Injectable, Logger, type Type } from '@nestjs/common';
 import { ScheduleModule } from '@nestjs/schedule';
 import { BadOptionError, LeaderService } from 'nestjs-zookeeper';
 import { CronOnLeader } from 'nestjs-zookeeper/schedule';
@@ -146,10 +146,12 @@ it('starts the next tick after a claim that failed', async () => {
     imports: [ScheduleModule.forRoot()],
     providers: [jobs('* * * * * *', 'skip', started), ...locks.providers],
   }).compile();
+  const logged = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
   vi.spyOn(module.get(LeaderService), 'claimTick').mockRejectedValueOnce(new Error('planned'));
   await module.init();
   await currentWorld().sleep(3_500);
   await module.close();
+  logged.mockRestore();
   expect(started).toHaveLength(2);
 });
 
