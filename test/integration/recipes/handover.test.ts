@@ -337,6 +337,12 @@ describe("a lock with linger: 'auto'", () => {
     const lock = (number: number) => ({ recipe: 'mutex', path: `/${number}` }) as const;
     for (let i = 0; i < 1500; i++) affinity.onReleased(lock(i));
     expect([499, 1000, 1499].map((i) => affinity.lingerOf(lock(i)))).toEqual([0, 10, 10]);
+    // The older half and the newer half.
+    for (const i of [500, 1499]) {
+      expect(affinity.lingerOf(lock(i))).toBe(10);
+      affinity.forget(lock(i));
+      expect(affinity.lingerOf(lock(i))).toBe(0);
+    }
   });
 });
 

@@ -1,10 +1,10 @@
-import { Injectable, type Type } from '@nestjs/common';
+import { Injectable, Logger, type Type } from '@nestjs/common';
 import { type CronOptions, ScheduleModule } from '@nestjs/schedule';
 import { BadOptionError, LeaderService } from 'nestjs-zookeeper';
 import { CronOnLeader } from 'nestjs-zookeeper/schedule';
 import { FakeLocks, type SimulatedProcess } from 'nestjs-zookeeper/testing';
 import { Test } from '@nestjs/testing';
-import { describe, expect } from 'vitest';
+import { describe, expect, vi } from 'vitest';
 import { useApps } from '../../support/nest-apps.js';
 import { useServer } from '../../support/servers.js';
 import { currentWorld, it } from '../../support/virtual-time.js';
@@ -180,6 +180,34 @@ it('starts each tick once with FakeLocks', async () => {
   await currentWorld().sleep(3_500);
   await module.close();
   expect(started).toHaveLength(3);
+});
+
+it('lets one of two calls of a term claim a tick', async () => {
+  const one = currentWorld().process('one');
+  const app = await startOn(one, jobs('0 0 1 1 *', 'skip', []));
+  await untilLeading(app, one);
+  const leaders = app.get(LeaderService);
+  const claim = (tick: number) =>
+    one.run(() => leaders.claimTick(leaders.term('reports')!, 'reports', 'job', tick, true));
+  // The first call creates the znode of the claims.
+  expect(await claim(1)).toBe(true);
+  expect((await Promise.all([claim(2), claim(2)])).toSorted()).toEqual([false, true]);
+});
+
+it('starts the next tick after a claim that failed', async () => {
+  const started: number[] = [];
+  const locks = new FakeLocks();
+  const module = await Test.createTestingModule({
+    imports: [ScheduleModule.forRoot()],
+    providers: [jobs('* * * * * *', 'skip', started), ...locks.providers],
+  }).compile();
+  const logged = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+  vi.spyOn(module.get(LeaderService), 'claimTick').mockRejectedValueOnce(new Error('planned'));
+  await module.init();
+  await currentWorld().sleep(3_500);
+  await module.close();
+  logged.mockRestore();
+  expect(started).toHaveLength(2);
 });
 
 it.each([

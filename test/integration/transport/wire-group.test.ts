@@ -276,6 +276,21 @@ describe('creates and deletes of one turn', () => {
     for (const { code } of await Promise.all(large)) expect(code).toBe(ok);
     expect(types).toEqual([OpCode.multi, OpCode.multi, OpCode.multi]);
   });
+
+  it('are divided by the number of all operations of their transactions', async () => {
+    const { transport, types } = await attach();
+    const paths = Array.from({ length: 200 }, (_, i) => `/n${i}`);
+    await Promise.all(paths.map((path) => create(transport, path)));
+    types.length = 0;
+    const transactions = [paths.slice(0, 100), paths.slice(100)].map((each) =>
+      outcome((reply) => {
+        const operations = each.map((path) => ({ kind: 'delete', path, version: -1 }) as const);
+        return transport.request({ kind: 'multi', operations }, reply);
+      }),
+    );
+    for (const { code } of await Promise.all(transactions)) expect(code).toBe(ok);
+    expect(types).toEqual([OpCode.multi, OpCode.multi]);
+  });
 });
 
 describe('a read that follows the create of another znode', () => {

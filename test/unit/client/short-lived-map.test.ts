@@ -1,6 +1,6 @@
 import v8 from 'node:v8';
 import vm from 'node:vm';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { ShortLivedMap } from '../../../lib/client/short-lived-map.js';
 
 describe('ShortLivedMap', () => {
@@ -27,6 +27,28 @@ describe('ShortLivedMap', () => {
     expect(map.values()).toEqual([...model.values()]);
     map.clear();
     expect([map.size, map.keys(), map.get(1)]).toEqual([0, [], undefined]);
+  });
+
+  it('is copied when half of it was removed, not at each removal', () => {
+    const map = new ShortLivedMap<number, number>();
+    for (let key = 0; key < 1024; key++) map.set(key, key);
+    let copies = 0;
+    vi.stubGlobal(
+      'Map',
+      class<K, V> extends Map<K, V> {
+        constructor(entries?: Iterable<readonly [K, V]>) {
+          super(entries);
+          copies++;
+        }
+      },
+    );
+    try {
+      for (let key = 0; key < 1024; key++) map.delete(key);
+    } finally {
+      vi.unstubAllGlobals();
+    }
+    // 512, 256, 128, 64, 32, 16 and 0 entries are copied.
+    expect(copies).toBe(7);
   });
 
   it('does not keep removed values alive until a full garbage collection', () => {
