@@ -81,7 +81,7 @@ for (const [name, open] of Object.entries(DATABASES)) {
   result[name] = row;
   if (!json)
     console.log(
-      `${name}: ${row.without} µs, with the ${statements} statements of fence() ${row.with} µs`,
+      `${name}: ${row.without} µs, with fence() ${row.with} µs (statements: ${statements})`,
     );
 }
 await lease.release();
