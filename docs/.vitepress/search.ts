@@ -51,6 +51,8 @@ export async function renderForSearch(
   env: MarkdownEnv,
   markdown: MarkdownRenderer,
 ): Promise<string> {
+  // Figures only: its rows would be found before the pages that explain them.
+  if (env.relativePath === 'evidence/benchmark.md') return '';
   const html = await markdown.renderAsync(source, env);
   const synonyms = SYNONYMS[env.relativePath.replace(/\.md$/, '')];
   return synonyms ? html.replace('</h1>', `</h1><p>${synonyms}</p>`) : html;
