@@ -264,9 +264,9 @@ export function acquireQueued(
 ): Promise<Grant> | Grant {
   const { wait = Infinity, signal, details, fairness } = options;
   const strict = fairness === 'strict';
-  const affinity = !strict && options.linger === 'auto' ? Affinity.of(lock.client) : undefined;
-  const asked = affinity ? affinity.lingerOf(lock) : (options.linger as number | undefined);
-  const linger = strict ? 0 : (asked ?? 0);
+  const asked = strict ? 0 : (options.linger ?? 0);
+  const affinity = asked === 'auto' ? Affinity.of(lock.client) : undefined;
+  const linger = asked === 'auto' ? affinity!.lingerOf(lock) : asked;
   const plain = details === undefined ? DEFAULT_HOLDER_DATA : holderData(details);
   const data = linger > 0 ? withLingerMark(plain) : plain;
   const newSpec = () => queuedSpec(lock, names, strict, isContender);
