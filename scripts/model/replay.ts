@@ -1,6 +1,6 @@
 /*
- * Replays what processes did with mutexes in the model of lock.pml. A step is named as in its `printf`. The steps that nobody
- * can observe, such as a listing, are searched for: a grant is allowed if there was a state in which the listing that it
+ * Replays the actions of processes on mutexes in the model of lock.pml. A step has the name that the model prints. Steps that
+ * cannot be observed, such as a listing, are searched for: a grant is allowed if there was a state in which the listing that it
  * needs is possible. A fencing token names that state, because it begins with the zxid of the last change before it.
  */
 
@@ -221,7 +221,7 @@ export class Replay {
     this.refuse(`grant of ${lock} with token ${format(token)} by a session that is not trusted`);
   }
 
-  /** The holder is told that the lock is to be revoked. */
+  /** Another client requests the revocation of a lock, and its holder is notified. */
   revoke(lock: string, token: bigint): void {
     const place = [...this.lock(lock).places.values()].find(
       ({ last, holder }) => holder && last === token,
