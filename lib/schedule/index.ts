@@ -149,7 +149,7 @@ class TickRequirement extends LeadershipRequirement {
       const job = [term, this.election, name!] as const;
       // Where no tick was ever claimed, a leader that is elected has missed nothing.
       if (tick !== undefined && (await service.claimTick(...job, tick, !isElected))) {
-        // The arguments of the schedule and of the election are none of the job.
+        // The arguments that the schedule and the election pass are not meant for the job.
         args.splice(0, args.length, new Date(tick));
         return new TickGuard(term, ended);
       }
@@ -175,9 +175,9 @@ class TickGuard extends TermGuard {
   }
 }
 
-/** Milliseconds between two looks for the job. */
+/** Poll interval for the job, milliseconds. */
 const UNTIL_JOBS = 100;
-/** Milliseconds by which a timer of Node may be early, with room. Ticks are a second apart at least. */
+/** Milliseconds. A timer of Node may fire early, by less than this. Two ticks are at least a second apart. */
 const EARLY = 100;
 /** Milliseconds. The latest tick is searched in this time; an expression may have none in it. */
 const LONGEST_SEARCH = 8 * 366 * 86_400_000;
