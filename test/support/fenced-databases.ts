@@ -115,6 +115,35 @@ async function between<T>(run: (statement: string) => unknown, work: () => Promi
   }
 }
 
+/** A library with a pool of connections, of which each begins its transaction with a statement. */
+async function pooled<C extends { release(): void }>(
+  pool: object,
+  connect: () => Promise<C>,
+  query: (on: object, statement: string) => Promise<unknown>,
+  end: () => Promise<void>,
+): Promise<Opened> {
+  const idle = await connect();
+  return {
+    async transaction(work) {
+      const connection = await connect();
+      try {
+        return await between(
+          (statement) => query(connection, statement),
+          () => work(connection),
+        );
+      } finally {
+        connection.release();
+      }
+    },
+    query: async (statement, tx) => rowsOf(await query(tx ?? pool, statement)),
+    outside: { 'the pool': pool, 'a connection before BEGIN': idle },
+    async close() {
+      idle.release();
+      await end();
+    },
+  };
+}
+
 const OPEN: Readonly<Record<'postgres' | 'mariadb' | 'sqlite', Readonly<Record<string, Open>>>> = {
   postgres: {
     TypeORM: typeorm((url) => ({ type: 'postgres', url })),
@@ -131,28 +160,14 @@ const OPEN: Readonly<Record<'postgres' | 'mariadb' | 'sqlite', Readonly<Record<s
     },
     Knex: knexOn('pg'),
     MikroORM: mikroOrm(PostgresMikroORM),
-    pg: async (url) => {
+    pg: (url) => {
       const pool = new pg.Pool({ connectionString: url });
-      const idle = await pool.connect();
-      return {
-        async transaction(work) {
-          const client = await pool.connect();
-          try {
-            return await between(
-              (text) => client.query(text),
-              () => work(client),
-            );
-          } finally {
-            client.release();
-          }
-        },
-        query: async (statement, tx) => rowsOf(await ((tx ?? pool) as pg.Pool).query(statement)),
-        outside: { 'the pool': pool, 'a client before BEGIN': idle },
-        async close() {
-          idle.release();
-          await pool.end();
-        },
-      };
+      return pooled(
+        pool,
+        () => pool.connect(),
+        (on, statement) => (on as pg.Pool).query(statement),
+        () => pool.end(),
+      );
     },
   },
   mariadb: {
@@ -170,55 +185,27 @@ const OPEN: Readonly<Record<'postgres' | 'mariadb' | 'sqlite', Readonly<Record<s
     },
     Knex: knexOn('mysql2'),
     MikroORM: mikroOrm(MariaDbMikroORM),
-    mysql2: async (url) => {
+    mysql2: (url) => {
       const pool = mysqlPromise.createPool(url);
-      const idle = await pool.getConnection();
-      return {
-        async transaction(work) {
-          const connection = await pool.getConnection();
-          try {
-            return await between(
-              (text) => connection.query(text),
-              () => work(connection),
-            );
-          } finally {
-            connection.release();
-          }
-        },
-        query: async (statement, tx) =>
-          rowsOf(await ((tx ?? pool) as typeof pool).query(statement)),
-        outside: { 'the pool': pool, 'a connection before BEGIN': idle },
-        async close() {
-          idle.release();
-          await pool.end();
-        },
-      };
+      return pooled(
+        pool,
+        () => pool.getConnection(),
+        (on, statement) => (on as typeof pool).query(statement),
+        () => pool.end(),
+      );
     },
-    'mysql2 with callbacks': async (url) => {
+    'mysql2 with callbacks': (url) => {
       const pool = mysql.createPool(url);
       const connect = () =>
         new Promise<mysql.PoolConnection>((resolve, reject) =>
           pool.getConnection((error, connection) => (error ? reject(error) : resolve(connection))),
         );
-      const idle = await connect();
-      return {
-        async transaction(work) {
-          const connection = await connect();
-          try {
-            const run = (text: string) => connection.promise().query(text);
-            return await between(run, () => work(connection));
-          } finally {
-            connection.release();
-          }
-        },
-        query: async (statement, tx) =>
-          rowsOf(await ((tx ?? pool) as typeof pool).promise().query(statement)),
-        outside: { 'the pool': pool, 'a connection before BEGIN': idle },
-        async close() {
-          idle.release();
-          await pool.promise().end();
-        },
-      };
+      return pooled(
+        pool,
+        connect,
+        (on, statement) => (on as typeof pool).promise().query(statement),
+        () => pool.promise().end(),
+      );
     },
   },
   sqlite: {
