@@ -5,8 +5,8 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { fence, fenceTable } from 'nestjs-zookeeper/fence';
 import { Mutex, ZkClient } from 'nestjs-zookeeper/recipes';
 import pg from 'pg';
-import { PrivateMariaDb } from './databases/mariadb.js';
-import { PrivatePostgres } from './databases/postgres.js';
+import { startMariaDb } from './databases/mariadb.js';
+import { startPostgres } from './databases/postgres.js';
 import { jsonOption, readOptions, wholeNumberOption } from './options.mjs';
 import { percentile } from './percentile.js';
 
@@ -35,14 +35,14 @@ interface Database {
 
 const DATABASES: Readonly<Record<'postgres' | 'mariadb' | 'sqlite', () => Promise<Database>>> = {
   async postgres() {
-    const server = await PrivatePostgres.start();
+    const server = await startPostgres();
     const connection = new pg.Client({ connectionString: server.url });
     await connection.connect();
     const close = () => connection.end().then(() => server[Symbol.asyncDispose]());
     return { connection, statements: 1, run: (sql) => connection.query(sql), close };
   },
   async mariadb() {
-    const server = await PrivateMariaDb.start();
+    const server = await startMariaDb();
     const connection = await createConnection(server.url);
     const close = () => connection.end().then(() => server[Symbol.asyncDispose]());
     return { connection, statements: 2, run: (sql) => connection.query(sql), close };

@@ -2,19 +2,20 @@ import { fence, StaleLeaseError } from 'nestjs-zookeeper/fence';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CHECKS, type Fence, leaseWith, TOKEN } from '../support/fence-checks.js';
 import { type FencedDatabase, LIBRARIES, openDatabase } from '../support/fenced-databases.js';
-import { PrivateMariaDb } from '../../scripts/databases/mariadb.js';
-import { PrivatePostgres } from '../../scripts/databases/postgres.js';
+import { startMariaDb } from '../../scripts/databases/mariadb.js';
+import type { PrivateServer } from '../../scripts/databases/private-server.js';
+import { startPostgres } from '../../scripts/databases/postgres.js';
 import { useServer } from '../support/servers.js';
 
 const server = useServer();
 
 describe.each([
-  ['postgres', PrivatePostgres],
-  ['mariadb', PrivateMariaDb],
-] as const)('on %s', (dialect, Server) => {
+  ['postgres', startPostgres],
+  ['mariadb', startMariaDb],
+] as const)('on %s', (dialect, start) => {
   let database: FencedDatabase;
-  let running: PrivatePostgres | PrivateMariaDb;
-  beforeAll(async () => void (running = await Server.start()));
+  let running: PrivateServer;
+  beforeAll(async () => void (running = await start()));
   afterAll(() => running?.[Symbol.asyncDispose]());
   afterEach(() => database?.[Symbol.asyncDispose]());
   const open = async (library: string, table?: string) =>

@@ -2,22 +2,22 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { describe, expect, it } from 'vitest';
 import { startCommand } from '../support/command.js';
 import { openDatabase } from '../support/fenced-databases.js';
-import { PrivateMariaDb } from '../../scripts/databases/mariadb.js';
-import { PrivatePostgres } from '../../scripts/databases/postgres.js';
+import { startMariaDb } from '../../scripts/databases/mariadb.js';
+import { startPostgres } from '../../scripts/databases/postgres.js';
 
 const PURCHASES = 500;
 const SESSION_TIMEOUT = 300;
 
 describe.each([
-  ['postgres', 'pg', PrivatePostgres, 'serial'],
-  ['mariadb', 'mysql2', PrivateMariaDb, 'integer AUTO_INCREMENT'],
-] as const)('on %s', (dialect, library, Server, serial) => {
+  ['postgres', 'pg', startPostgres, 'serial'],
+  ['mariadb', 'mysql2', startMariaDb, 'integer AUTO_INCREMENT'],
+] as const)('on %s', (dialect, library, start, serial) => {
   it('of a thousand transactions of two processes that are paused, no stale one commits', async () => {
     await using zookeeper = await EmbeddedZooKeeper.start({
       tickTime: 50,
       minSessionTimeout: SESSION_TIMEOUT,
     });
-    await using server = await Server.start();
+    await using server = await start();
     await using database = await openDatabase(dialect, library, server.url);
     await database.query(
       `CREATE TABLE purchases (nth ${serial} PRIMARY KEY, token bigint, buyer varchar(9))`,

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, it } from 'vitest';
-import { PrivateMariaDb } from '../../scripts/databases/mariadb.js';
+import { startMariaDb } from '../../scripts/databases/mariadb.js';
+import type { PrivateServer } from '../../scripts/databases/private-server.js';
 import { expectExactSale } from './seckill-process.js';
 
 describe('in MariaDB', () => {
-  let server: PrivateMariaDb;
-  beforeAll(async () => void (server = await PrivateMariaDb.start()));
+  let server: PrivateServer;
+  beforeAll(async () => void (server = await startMariaDb()));
   afterAll(() => server?.[Symbol.asyncDispose]());
 
   it('the seckill sells exactly the stock, and a second time on the same tables', async () => {
