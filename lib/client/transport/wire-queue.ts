@@ -6,7 +6,7 @@ import type { Call, WireRequest } from './wire-requests.js';
 
 /*
  * Group commit: creates and deletes that wait to be sent travel in one `multi`, which is one transaction and one
- * proposal to the quorum.
+ * proposal to the quorum. A transaction that only deletes counts as a delete.
  *
  *           two or more creates and deletes wait              it succeeded
  *     idle ───────────────────────────────────▶ under way ──────────────────▶ idle
