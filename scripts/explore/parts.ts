@@ -1,7 +1,6 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { EmbeddedServerKind } from '../simulation/types.js';
+import { WorkerProcess } from '../worker-process.js';
 import { SCENARIOS } from './scenarios.js';
 import type { Part, PartRequest, PartResult } from './worker.js';
 
@@ -55,29 +54,15 @@ async function exploreInProcess(
   parts: Part[],
   { lib, until, limit, report }: ExplorePartsOptions,
 ): Promise<void> {
-  const child = fork(WORKER, [lib], {
-    // One thread for each process, because the processes use all cores. The size is in megabytes.
-    execArgv: [...process.execArgv, '--single-threaded', '--max-semi-space-size=64'],
-    serialization: 'advanced',
-  });
-  const ended = once(child, 'exit').then(([code, signal]) => {
-    throw new Error(`a process of the exploration ended with ${String(signal ?? code)}`);
-  });
-  ended.catch(() => {});
-  const next = async () => ((await Promise.race([once(child, 'message'), ended])) as unknown[])[0];
-  const kill = () => void child.kill('SIGKILL');
+  const worker = new WorkerProcess<PartRequest, PartResult>(WORKER, lib);
   try {
-    await next();
     for (let part = parts.shift(); part; part = parts.shift()) {
       const maxSeconds = Math.max(0, (until - performance.now()) / 1000);
-      const timer = limit === undefined ? undefined : setTimeout(kill, limit);
-      child.send({ ...part, maxSeconds } satisfies PartRequest);
-      report(part, (await next().finally(() => clearTimeout(timer))) as PartResult);
+      report(part, await worker.request({ ...part, maxSeconds }, limit));
     }
-    child.disconnect();
-  } catch (error) {
-    // The other processes need not go on.
+  } finally {
+    // After an error, the other processes need not continue.
     parts.length = 0;
-    throw error;
+    await worker.close();
   }
 }

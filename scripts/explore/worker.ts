@@ -1,12 +1,10 @@
 import { loadLibrary } from '../simulation/library.js';
 import type { EmbeddedServerKind } from '../simulation/types.js';
+import { serveRequests } from '../worker-process.js';
 import { exploreScenario } from './explore-scenario.js';
 import { SCENARIOS } from './scenarios.js';
 
-/*
- * The module of a worker process, which explores parts of scenarios, one after the other. Its argument is the build of the
- * library. It sends `ready`, and then one message for each part that it receives.
- */
+// The module of a worker process, which explores parts of scenarios. Its argument is the build of the library.
 
 type ExploreOptions = NonNullable<Parameters<typeof import('nestjs-zookeeper/testing').explore>[0]>;
 type ExploreResult = import('nestjs-zookeeper/testing').ExploreResult;
@@ -32,17 +30,10 @@ export type PartResult =
     })
   | { readonly error: string };
 
-process.on('SIGINT', () => {});
-process.on('disconnect', () => process.exit());
-
-// Capturing stacks would take a tenth of the time. A plan is run again for its trace.
-Error.stackTraceLimit = 0;
-
 const library = await loadLibrary(process.argv[2]!);
-process.on('message', async ({ scenario, server, ...options }: PartRequest) => {
-  process.send!(await explorePart(scenario, server, options));
-});
-process.send!('ready');
+serveRequests(({ scenario, server, ...options }: PartRequest) =>
+  explorePart(scenario, server, options),
+);
 
 async function explorePart(
   scenario: string,

@@ -9,33 +9,8 @@ type WaitMessage = Messages['nestjs-zookeeper:wait'];
 type World = import('nestjs-zookeeper/testing').World;
 type ZkClient = import('nestjs-zookeeper/recipes').ZkClient;
 
-interface Caller {
-  readonly session: bigint;
-}
-
-/** What the servers of a simulation have committed. The library does not export it; its own tests may read it. */
-interface Committed {
-  readonly tree: {
-    create(creation: object, caller: Caller, at: { zxid: number }): { path: string };
-    delete(path: string, version: number, caller: Caller, at: { zxid: number }): void;
-    setData(
-      path: string,
-      data: Uint8Array | null,
-      version: number,
-      caller: Caller,
-      at: { zxid: number },
-    ): unknown;
-    removeEphemerals(session: bigint, at: { zxid: number }): void;
-    /** Undoes all changes of `work` if it throws. */
-    atomically(work: () => void): void;
-    readonly nodes: ReadonlyMap<string, { readonly owner: bigint }>;
-  };
-  readonly sessions: {
-    get(id: bigint): { readonly expiresAt: number } | undefined;
-    remove(id: bigint): void;
-  };
-  readonly clock: { now(): number };
-}
+/** The data of all servers after all committed writes. The library does not export it; its own tests may read it. */
+type Store = import('../../dist/embedded/store.js').Store;
 
 /** The znodes in the queue of a mutex. Elections and semaphores have such znodes too. */
 const QUEUE_NODE = /^(.+)\/[^/]*lock-\d{10}$/;
@@ -189,7 +164,7 @@ export class Recording {
   /** Follows the transactions. The copies of the servers follow later. */
   #followServers(): void {
     const { world, replay } = this;
-    const server = world.servers[0] as unknown as { store: { store: { committed: Committed } } };
+    const server = world.servers[0] as unknown as { store: { store: { committed: Store } } };
     const { tree, sessions, clock } = server.store.store.committed;
     const { create, delete: remove, setData, removeEphemerals, atomically } = tree;
     const { remove: removeSession } = sessions;

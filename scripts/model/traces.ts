@@ -98,9 +98,9 @@ async function replayLibrary(): Promise<number> {
     ...{ lib: DEFAULT_LIB, workers, jobs: jobs(from, seeds, server), limit: JOB_LIMIT },
     signal: stop.signal,
     onResult(job, result) {
-      if ('error' in result) {
+      if (typeof result === 'string') {
         figures.failed++;
-        console.error(`${nameOf(job)}: ${result.error}`);
+        console.error(`${nameOf(job)}: ${result}`);
         return false;
       }
       figures['seed' in job ? 'seeds' : 'schedules'] += result.runs;
@@ -160,24 +160,27 @@ async function replayMutants(): Promise<number> {
 async function findRefusal(lib: string, mutant: Mutant): Promise<string | undefined> {
   const { from, seeds, minutes, workers } = options;
   const { server = 'zookeeper' } = mutant;
-  const limited = AbortSignal.any([stop.signal, AbortSignal.timeout(minutes * 60_000)]);
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(), minutes * 60_000);
   const refused: { job: TraceJob; message: string }[] = [];
-  const run = { workers, limit: MUTANT_JOB_LIMIT };
   await runTraceJobs({
-    ...{ ...run, lib, jobs: jobs(from, seeds, server), signal: limited },
+    ...{ lib, workers, jobs: jobs(from, seeds, server), limit: MUTANT_JOB_LIMIT },
+    signal: AbortSignal.any([stop.signal, over.signal]),
     onResult(job, result) {
-      const [first] = 'error' in result ? [] : result.refusals;
+      const [first] = typeof result === 'string' ? [] : result.refusals;
       if (first) refused.push({ job, message: first.message });
       return first !== undefined;
     },
   });
+  clearTimeout(timer);
   const [first] = refused;
   if (!first) return undefined;
   let allowed = false;
   await runTraceJobs({
-    ...{ ...run, lib: DEFAULT_LIB, jobs: [first.job].values(), signal: stop.signal },
+    ...{ lib: DEFAULT_LIB, workers: 1, jobs: [first.job].values(), limit: JOB_LIMIT },
+    signal: stop.signal,
     onResult(_, result) {
-      return (allowed = !('error' in result) && result.refusals.length === 0);
+      return (allowed = typeof result !== 'string' && result.refusals.length === 0);
     },
   });
   return allowed ? `${nameOf(first.job)}: ${first.message}` : undefined;

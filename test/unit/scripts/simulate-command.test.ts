@@ -198,7 +198,7 @@ describe('runSeeds', () => {
 
 describe('a worker process', () => {
   /** @param code the code that handles a message with the variable `seed` */
-  function workerOf(code: string, timeout?: number, ready = `process.send('ready')`): SeedWorker {
+  function workerOf(code: string, timeout?: number, ready = 'process.send({})'): SeedWorker {
     const file = join(directory, `worker-${Math.random()}.mjs`);
     writeFileSync(file, `process.on('message', ({ seed }) => { ${code} });\n${ready};\n`);
     const worker = new SeedWorker('some/lib', timeout, file);
@@ -208,7 +208,7 @@ describe('a worker process', () => {
 
   it('is reported as a violation if it dies, and is replaced for the next seed', async () => {
     const argument = 'argument: process.argv[2]';
-    const worker = workerOf(`if (seed === 1) process.exit(7); process.send({ seed, ${argument} })`);
+    const worker = workerOf(`if (seed === 1) process.exit(7); process.send({ value: { seed, ${argument} } })`);
     expect(await worker.run({ workload, seed: 1 })).toMatchObject({
       seed: 1,
       violations: [
@@ -219,8 +219,8 @@ describe('a worker process', () => {
   });
 
   it('is reported as a violation if it does not reply, even in an endless loop', async () => {
-    const slowStart = `setTimeout(() => process.send('ready'), 200)`;
-    const worker = workerOf('if (seed === 1) for (;;); process.send({ seed })', 100, slowStart);
+    const slowStart = 'setTimeout(() => process.send({}), 200)';
+    const worker = workerOf('if (seed === 1) for (;;); process.send({ value: { seed } })', 100, slowStart);
     expect(await worker.run({ workload, seed: 1 })).toMatchObject({
       seed: 1,
       violations: [{ message: 'its process did not reply within 0.1 s' }],
