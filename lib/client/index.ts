@@ -36,6 +36,7 @@ export type { Session } from './session.js';
 export type { StateChange } from './session-manager.js';
 export {
   abortable,
+  abortedAfter,
   isAbortBy,
   MAX_TIMER,
   onAbort,

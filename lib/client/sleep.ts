@@ -73,6 +73,14 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   return () => signal?.removeEventListener('abort', listener);
 }
 
+/** Returns a signal that aborts with another one, or after a number of milliseconds. */
+export function abortedAfter(milliseconds: number, signal: AbortSignal): AbortSignal {
+  const timeout = AbortSignal.timeout(milliseconds);
+  // Node 20 frees a timeout that only AbortSignal.any() refers to, and its signal never aborts.
+  onAbort(timeout, () => {});
+  return AbortSignal.any([signal, timeout]);
+}
+
 /** Resolves when a signal aborts. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => void onAbort(signal, resolve));

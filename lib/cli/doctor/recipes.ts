@@ -8,6 +8,7 @@ import { Partitioner } from '../../coordination/recipes/partitioner.js';
 import { PersistentNode } from '../../coordination/recipes/persistent-node.js';
 import {
   abortable,
+  abortedAfter,
   ConnectionError,
   isCode,
   CoordinationError,
@@ -91,7 +92,7 @@ export function checkRecipes(
 ): Promise<Check[]> {
   const checks = Object.entries(RECIPES).map(async ([subject, run], index): Promise<Check> => {
     const check = { check: 'recipe', subject } as const;
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(LIMIT)]);
+    const limit = abortedAfter(LIMIT, signal);
     try {
       const once = (path: string) => abortable(run(client, path), limit);
       await once(`${directory}/${index}`).catch((error: unknown) => {

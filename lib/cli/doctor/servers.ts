@@ -1,5 +1,6 @@
 import { connect as connectTcp, isIP, isIPv6 } from 'node:net';
 import {
+  abortedAfter,
   type Address,
   ConnectionError,
   connectWire,
@@ -164,7 +165,7 @@ async function shortestTimeoutOf(
 ): Promise<number> {
   const listener = { onWatch() {}, onDown() {} };
   const connect = connectWire(tls && openTls(tls));
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(connectTimeout)]);
+  const limit = abortedAfter(connectTimeout, signal);
   const request = { address, sessionTimeout: 1, authInfo, signal: limit, listener };
   const transport = await connect(request).catch((cause: unknown) => {
     throw new ConnectionError(`${address.label}: no second session`, { cause });
@@ -183,7 +184,7 @@ function fourLetterWord(
     const { ip: host, port } = address;
     const socket = tls ? openTls(tls)(address) : connectTcp({ host, port });
     const end = () => socket.destroy();
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(connectTimeout)]);
+    const limit = abortedAfter(connectTimeout, signal);
     let answer = '';
     socket.on('data', (bytes: Buffer) => {
       answer += bytes.toString('latin1');
