@@ -25,7 +25,7 @@ const FEATURES = {
   ],
   schedule: (nest) => [`@nestjs/schedule@${nest === 11 ? 6 : nest}`],
   cqrs: (nest) => [`@nestjs/cqrs@${nest}`],
-  bullmq: (nest) => [`@nestjs/bullmq@${nest}`, 'bullmq@5'],
+  bullmq: (nest) => [`@nestjs/bullmq@${nest}`, 'bullmq@6', 'ioredis@5'],
   cls: (nest) => [`nestjs-cls@${nest === 11 ? 6 : 7}`],
   events: (nest) => [`@nestjs/event-emitter@${nest === 11 ? 3 : nest}`],
   config: (nest) => [`@nestjs/config@${nest === 11 ? 4 : nest}`],

@@ -6,6 +6,7 @@ import { headingId, linkToRepository, REPOSITORY } from './links.js';
 import { writeMarkdownCopies } from './markdown-copies.js';
 import { renderForSearch } from './search.js';
 import { sidebarOf } from './sidebar.js';
+import { showTests } from './tested-by.js';
 
 /** Where the site is published, for absolute addresses. The default is that of `npm run docs:site -- --serve`. */
 const SITE = (process.env.SITE_URL ?? 'http://localhost:4173').replace(/\/$/, '');
@@ -39,6 +40,7 @@ export default defineConfig({
     config(markdown) {
       drawDiagrams(markdown);
       linkToRepository(markdown);
+      showTests(markdown);
     },
   },
   transformHead: ({ title, description }) => [

@@ -1,4 +1,5 @@
 import type { MarkdownEnv, MarkdownRenderer } from 'vitepress';
+import { TESTED_BY } from './tested-by.js';
 
 /** The words by which readers search for a page that uses other ones. The pages are paths from docs/ without `.md`. */
 const SYNONYMS: Readonly<Record<string, string>> = {
@@ -45,7 +46,7 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   'reference/znode-layout': 'zkCli path delete znode',
 };
 
-/** Renders a page for the search index, with its synonyms below the title. */
+/** Renders a page for the search index, with its synonyms below the title, and without the names of its tests. */
 export async function renderForSearch(
   source: string,
   env: MarkdownEnv,
@@ -53,7 +54,7 @@ export async function renderForSearch(
 ): Promise<string> {
   // Figures only: its rows would be found before the pages that explain them.
   if (env.relativePath === 'evidence/benchmark.md') return '';
-  const html = await markdown.renderAsync(source, env);
+  const html = await markdown.renderAsync(source.replace(TESTED_BY, ''), env);
   const synonyms = SYNONYMS[env.relativePath.replace(/\.md$/, '')];
   return synonyms ? html.replace('</h1>', `</h1><p>${synonyms}</p>`) : html;
 }

@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Controller, Get } from '@nestjs/common';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
-import { BadOptionError } from 'nestjs-zookeeper';
+import { BadOptionError, LockService, ShuttingDownError } from 'nestjs-zookeeper';
 import type { SimulatedProcess } from 'nestjs-zookeeper/testing';
 import { ZkHealthIndicator } from 'nestjs-zookeeper/terminus';
 import { describe, expect, onTestFinished, vi } from 'vitest';
@@ -158,4 +159,18 @@ describe('the health of an application', () => {
     expect(() => indicator.isHealthy('x', { connection: '' })).toThrow(BadOptionError);
     expect(() => indicator.isHealthy('x', { name: 'orders' } as never)).toThrow(BadOptionError);
   });
+});
+
+it('an application with gracefulShutdownTimeoutMs grants locks until Terminus has waited', async () => {
+  const imports = [TerminusModule.forRoot({ logger: false, gracefulShutdownTimeoutMs: 3_000 })];
+  const app = await apps.start({ imports });
+  const locks = app.get(LockService);
+  // Terminus waits after SIGTERM only.
+  const closed = (app as { close(signal: string): Promise<void> }).close('SIGTERM');
+  await delay(2_000);
+  const lease = await locks.acquire('stock');
+  await delay(2_000);
+  await expect(locks.acquire('other')).rejects.toThrow(ShuttingDownError);
+  await lease.release();
+  await closed;
 });

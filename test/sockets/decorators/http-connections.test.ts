@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { Controller, Get, Sse } from '@nestjs/common';
+import { Controller, Get, Post, Sse } from '@nestjs/common';
 import { DistributedLock, LockService } from 'nestjs-zookeeper';
 import { NEVER, startWith } from 'rxjs';
 import { describe, expect, it } from 'vitest';
@@ -15,6 +16,10 @@ class Shop {
   @Get('wait')
   @DistributedLock('goods')
   async wait() {}
+
+  @Post('upload')
+  @DistributedLock('goods', { wait: 1_000 })
+  async upload() {}
 
   @Sse('feed')
   @DistributedLock('goods')
@@ -36,6 +41,21 @@ describe('a client that closes its connection', () => {
     await untilQueued(app.client, 'goods', 2);
     request.destroy();
     await untilQueued(app.client, 'goods', 1);
+  });
+
+  it('keeps its place for its wait if nobody has read its body, because Node does not notice it', async () => {
+    const app = await apps.listen({ controllers: [Shop] });
+    await using _lease = await (await apps.start({})).get(LockService).acquire('goods');
+    const socket = connect(Number(new URL(app.url).port), '127.0.0.1');
+    const head = `POST /upload HTTP/1.1\r\nhost: shop\r\ncontent-type: application/octet-stream\r\n`;
+    socket.write(`${head}content-length: 1000000\r\n\r\n`);
+    socket.write(Buffer.alloc(1_000_000));
+    await untilQueued(app.client, 'goods', 2);
+    const left = performance.now();
+    socket.end();
+    await untilQueued(app.client, 'goods', 1);
+    expect(performance.now() - left).toBeGreaterThan(500);
+    socket.destroy();
   });
 
   it('releases the lock of its stream', async () => {
