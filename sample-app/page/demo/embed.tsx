@@ -84,7 +84,6 @@ function Story({ story, seed: first, language }: StoryProps) {
               .join(' · ')}
       </p>
       <Timeline
-        key={run}
         data={timelineOf(run ?? EMPTY_RUN, sale, {
           now: run?.latest ?? 0,
           lanes: [1, 2, 3].map(messages.instance),
