@@ -26,10 +26,14 @@ const PATIENCE = 60_000;
 /** What ends each fault. A session expires at once, and the client connects with a new one. */
 const ENDS = { pause: 'resume', cut: 'heal', kill: 'revive', expire: undefined } as const;
 
-/** An action of the visitor. It is executed at the next tick. */
+/** An action of the visitor or of a story. It is executed at the next tick. */
 export interface TimedAction {
   readonly at: number;
-  readonly instance: number;
+  /**
+   * `holder`: the instance that holds a lock at the first such action, which waits for one. Later actions with `holder` are
+   * for the same instance.
+   */
+  readonly instance: number | 'holder';
   readonly action: InstanceAction;
 }
 
@@ -76,11 +80,16 @@ async function run(world: World, settings: RunSettings): Promise<Recording> {
   let over = false;
   const watch = async () => {
     const actions = [...settings.actions];
+    let holder: SimulatedShop | undefined;
     for (let tick = 0; !over; tick++) {
       if (tick % STATUS_TICKS === 0) takeStatus();
       while (actions[0] && actions[0].at <= log.now) {
-        const { instance, action } = actions.shift()!;
-        shops[instance - 1]!.act(action);
+        const { instance, action } = actions[0];
+        if (instance === 'holder') holder ??= shops.find(({ holds }) => holds);
+        const shop = instance === 'holder' ? holder : shops[instance - 1];
+        if (!shop) break;
+        shop.act(action);
+        actions.shift();
       }
       await world.sleep(TICK);
     }

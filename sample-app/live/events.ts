@@ -22,7 +22,7 @@ export const MAX_COUNT = 2_000;
 /** The maximum number of buyers with a strict lock. Each of them has a znode and a watch of its own. */
 export const MAX_STRICT_BUYERS = 500;
 /** The maximum delay of a purchase in milliseconds. */
-export const MAX_DELAY = 1_000;
+export const MAX_DELAY = 3_000;
 
 /** The settings of a sale. */
 export interface SaleSettings {

@@ -5,6 +5,10 @@ const BAR = 14;
 const GAP = 18;
 const TITLE = 36;
 const PLOT = { height: 240, bottom: 48 };
+/** Height of the numbers and the title of an axis. */
+const AXIS = 42;
+/** Left edge of the names of lines: the lines begin high at the left. */
+const NAMES = 400;
 
 /** A colour for each system, from the palette of Okabe and Ito for colour-blind readers. */
 const COLOURS = {
@@ -16,13 +20,27 @@ const COLOURS = {
   redlock: '#cc79a7',
   raw: '#888888',
 };
+/** Of this library in another runtime or another version of Node. */
+const OTHER = '#9467bd';
+
+/** A picture has the colours of its page, and those of the system where a browser does not tell it those of the page. */
+const STYLE = `
+text { font: 11px sans-serif; fill: #222 }
+.ground { fill: #fff }
+line { stroke: #ddd }
+@media (prefers-color-scheme: dark) {
+  text { fill: #dfdfd6 }
+  .ground { fill: #1b1b1f }
+  line { stroke: #3c3f44 }
+}`;
 
 /**
  * Returns a bar chart with groups of bars on a logarithmic scale, as SVG.
  *
  * @param groups `{ title, bars: { [system]: value } }`
+ * @param {string} unit title of the axis
  */
-export function barChart(title, groups) {
+export function barChart(title, groups, unit) {
   const bars = groups.flatMap((group) => Object.entries(group.bars));
   const across = logScale(
     bars.map(([, value]) => value),
@@ -37,7 +55,7 @@ export function barChart(title, groups) {
       const x = across.of(value);
       const row = [
         text(LEFT - 6, y + 11, system, 'text-anchor="end"'),
-        `<rect x="${LEFT}" y="${y}" width="${round(x - LEFT)}" height="${BAR - 2}" fill="${COLOURS[system]}"/>`,
+        `<rect x="${LEFT}" y="${y}" width="${round(x - LEFT)}" height="${BAR - 2}" fill="${COLOURS[system] ?? OTHER}"/>`,
         text(round(x + 4), y + 11, short(value)),
       ];
       y += BAR;
@@ -50,15 +68,22 @@ export function barChart(title, groups) {
     line(across.of(tick), TITLE, across.of(tick), y),
     text(round(across.of(tick)), y + 14, short(tick), 'text-anchor="middle"'),
   ]);
-  return svg(title, y + 24, [...grid, ...shapes]);
+  const axis = text(
+    (LEFT + WIDTH - RIGHT) / 2,
+    y + 34,
+    `${unit}, logarithmic scale`,
+    'text-anchor="middle"',
+  );
+  return svg(title, y + AXIS, [...grid, axis, ...shapes]);
 }
 
 /**
  * Returns a line chart on two logarithmic scales, as SVG.
  *
  * @param lines `{ [title]: [x, y][] }`
+ * @param {{ x: string, y: string }} axes titles of the axes
  */
-export function lineChart(title, lines, xTitle) {
+export function lineChart(title, lines, axes) {
   const points = Object.values(lines).flat();
   const bottom = TITLE + PLOT.height;
   const across = logScale(
@@ -80,14 +105,21 @@ export function lineChart(title, lines, xTitle) {
       line(LEFT / 2, up.of(tick), WIDTH - RIGHT, up.of(tick)),
       text(LEFT / 2 - 6, round(up.of(tick) + 4), short(tick), 'text-anchor="end"'),
     ]),
-    text((LEFT / 2 + WIDTH - RIGHT) / 2, bottom + 36, xTitle, 'text-anchor="middle"'),
+    text((LEFT / 2 + WIDTH - RIGHT) / 2, bottom + 36, axes.x, 'text-anchor="middle"'),
+    text(
+      0,
+      0,
+      axes.y,
+      `transform="translate(24 ${(bottom + TITLE) / 2}) rotate(-90)" text-anchor="middle"`,
+    ),
   ];
   const shapes = Object.entries(lines).flatMap(([name, line], index) => {
     const at = line.map(([x, y]) => `${round(across.of(x))},${round(up.of(y))}`).join(' ');
     const fill = colours[index * 3];
     return [
       `<polyline points="${at}" fill="none" stroke="${fill}" stroke-width="2"/>`,
-      text(LEFT / 2 + 12, TITLE + 16 + index * 16, name, `style="fill: ${fill}"`),
+      `<rect x="${NAMES}" y="${TITLE + 10 + index * 16}" width="14" height="3" fill="${fill}"/>`,
+      text(NAMES + 20, TITLE + 16 + index * 16, name),
     ];
   });
   return svg(title, bottom + PLOT.bottom, [...grid, ...shapes]);
@@ -105,8 +137,8 @@ function logScale(values, start, end) {
 function svg(title, height, shapes) {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img">`,
-    '<style>text { font: 11px sans-serif; fill: #222 }</style>',
-    `<rect width="${WIDTH}" height="${height}" fill="#fff"/>`,
+    `<style>${STYLE}</style>`,
+    `<rect class="ground" width="${WIDTH}" height="${height}"/>`,
     text(8, 20, title, 'style="font-size: 14px; font-weight: bold"'),
     ...shapes,
     '</svg>\n',
@@ -118,7 +150,7 @@ function text(x, y, content, attributes = '') {
 }
 
 function line(x1, y1, x2, y2) {
-  return `<line x1="${round(x1)}" y1="${round(y1)}" x2="${round(x2)}" y2="${round(y2)}" stroke="#ddd"/>`;
+  return `<line x1="${round(x1)}" y1="${round(y1)}" x2="${round(x2)}" y2="${round(y2)}"/>`;
 }
 
 function short(value) {

@@ -17,6 +17,8 @@ const BARS = {
   shared: ['Permits, readers, leaders', /^(semaphore|read|leader)/],
 };
 
+const COST = 'Microseconds per acquire and release';
+
 /** Writes charts and tables between two marks of the document; the text around them stays as it is. */
 export async function writeDocument(report, specs) {
   await mkdir(CHARTS, { recursive: true });
@@ -54,7 +56,7 @@ function chartsOf(cases, specs) {
             .map(([system, row]) => [system, row.opsPerSecond]),
         ),
       }));
-    charts[name] = barChart(`${title}: operations per second`, groups);
+    charts[name] = barChart(`${title}: operations per second`, groups, 'operations per second');
   }
   const lines = Object.fromEntries(
     Object.entries({ waiters: 'n callers on one key', keys: 'at most 64 callers on n keys' }).map(
@@ -67,7 +69,10 @@ function chartsOf(cases, specs) {
       .filter(({ opsPerSecond }) => opsPerSecond > 0)
       .map(({ count, opsPerSecond }) => [count, 1e6 / opsPerSecond]),
   ]);
-  charts.cost = lineChart('Microseconds per acquire and release', Object.fromEntries(points), 'n');
+  charts.cost = lineChart(COST, Object.fromEntries(points), {
+    x: 'n (callers or keys), logarithmic scale',
+    y: 'µs, logarithmic scale',
+  });
   return charts;
 }
 
@@ -83,7 +88,12 @@ function bodyOf({ cases, ratios, setting, failures }, specs) {
     `${number(loadBefore)} before and ${number(loadAfter)} after. Medians of ${setting.repetitions} repetitions of`,
     `${setting.seconds} s, in turns; times in milliseconds. ${leftOut.join(' ')}`,
     '',
-    ...[...Object.keys(BARS), 'cost'].flatMap((name) => [`![${name}](benchmark/${name}.svg)`, '']),
+    ...Object.entries(BARS).flatMap(([name, [title]]) => [
+      `![${title}: operations per second of each system](benchmark/${name}.svg)`,
+      '',
+    ]),
+    `![${COST}, by the number of callers and of keys](benchmark/cost.svg)`,
+    '',
     '## Ratios',
     '',
     "Operations per second of this library, over each transport, ÷ the peer's.",

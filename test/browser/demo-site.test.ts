@@ -1,10 +1,12 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import type { Browser, Page } from 'playwright-core';
+import { gzipSync } from 'node:zlib';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { build } from 'vite';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
@@ -12,6 +14,7 @@ import {
   type SimulatedRun,
   simulateRun,
 } from '../../sample-app/demo/simulated-run.js';
+import { STORIES } from '../../sample-app/page/demo/stories.js';
 import { launchBrowser } from '../../scripts/browser.mjs';
 import {
   act,
@@ -19,6 +22,7 @@ import {
   over,
   verdictsOf,
   violationsOf,
+  openQuietly,
   visit,
   type VisitOptions,
 } from '../support/live-page.js';
@@ -29,6 +33,7 @@ const TYPES: Record<string, string> = {
   '.css': 'text/css',
   '.html': 'text/html',
   '.js': 'text/javascript',
+  '.png': 'image/png',
   '.svg': 'image/svg+xml',
   '.woff2': 'font/woff2',
 };
@@ -46,15 +51,19 @@ const SETTINGS: RunSettings = {
   actions: [{ at: 900, instance: 1, action: 'pause' }],
 };
 
-/** Serves the files of a directory below `PATH`, as any file server does. */
-async function serve(directory: string): Promise<Server> {
+/** Serves the files of a directory below a path, as any file server does. */
+async function serve(directory: string, path: string): Promise<Server> {
   const server = createServer(({ url }, response) => {
     const { pathname } = new URL(url!, 'http://localhost');
-    const name = pathname.startsWith(`${PATH}/`) ? pathname.slice(PATH.length + 1) : '';
+    const name = pathname.startsWith(`${path}/`) ? pathname.slice(path.length + 1) : '';
+    const file = name.endsWith('/') || name === '' ? `${name}index.html` : name;
     try {
-      const content = readFileSync(join(directory, name || 'index.html'));
-      response.setHeader('content-type', TYPES[extname(name) || '.html']!);
-      response.end(content);
+      const content = readFileSync(join(directory, extname(file) ? file : `${file}.html`));
+      const type = TYPES[extname(file)] ?? 'text/html';
+      response.setHeader('content-type', type);
+      if (!type.startsWith('text/')) return void response.end(content);
+      response.setHeader('content-encoding', 'gzip');
+      response.end(gzipSync(content));
     } catch {
       response.writeHead(404).end();
     }
@@ -73,7 +82,7 @@ describe('the page without a server', () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'demo-site-'));
     await build({ configFile: CONFIG, logLevel: 'error', build: { outDir: directory } });
-    server = await serve(directory);
+    server = await serve(directory, PATH);
     url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`;
     browser = await launchBrowser();
   });
@@ -211,5 +220,137 @@ describe('the page without a server', () => {
       await over(page);
       expect(await violationsOf(page)).toEqual([]);
     }
+  });
+});
+
+describe('the documentation site', () => {
+  let directory: string;
+  let url: string;
+  let server: Server;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'docs-site-'));
+    const vitepress = 'node_modules/vitepress/bin/vitepress.js';
+    execFileSync(process.execPath, [vitepress, 'build', 'docs', '--outDir', directory], {
+      stdio: 'pipe',
+    });
+    const outDir = join(directory, 'demo');
+    await build({ configFile: CONFIG, logLevel: 'error', build: { outDir } });
+    server = await serve(directory, '');
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    browser = await launchBrowser();
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    server?.close();
+    rmSync(directory, { recursive: true });
+  });
+
+  const open = (path: string, options?: BrowserContextOptions) =>
+    openQuietly(browser, `${url}${path}`, options);
+  const result = (page: Page) => page.locator('.race-timeline .result');
+  /** Loads the timeline of a page. */
+  const showTimeline = async (page: Page) => {
+    await page.locator('.race-timeline').scrollIntoViewIfNeeded();
+    await result(page).filter({ hasText: /\d/ }).waitFor();
+  };
+  const isInView = (page: Page) =>
+    page.evaluate<boolean>(
+      `document.querySelector('.race-timeline').getBoundingClientRect().top < innerHeight`,
+    );
+
+  it.each([
+    ['/introduction', 'paused-holder'],
+    ['/guides/locks', 'cut-holder'],
+    ['/guides/transactions', 'paused-holder'],
+  ])(
+    'simulates on %s the story %s, by keyboard, with a seed of the reader',
+    async (path, story) => {
+      const page = await open(path);
+      const requests: string[] = [];
+      page.on('request', (request) => requests.push(new URL(request.url()).pathname));
+      await page.waitForLoadState('networkidle');
+      expect(await isInView(page)).toBe(false);
+      expect(requests.filter((name) => name.startsWith('/demo/'))).toEqual([]);
+      await showTimeline(page);
+      expect(await result(page).textContent()).toMatch(
+        /^Sold exactly \d+, none twice\. · 1 late write refused by the fence$/,
+      );
+      const seed = page.locator('.race-timeline').getByLabel('Seed');
+      await seed.focus();
+      await seed.fill('12');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      const { events } = await simulateRun({ ...STORIES[story]!, seed: 12 });
+      const start = events.find(({ type }) => type === 'sale-started')!.at;
+      const grants = events.flatMap(({ type, at }) => (type === 'granted' ? [at - start] : []));
+      await page.locator('.race-timeline summary').click();
+      const cells = page.locator('.timeline-table td:nth-child(3)').filter({ hasText: /./ });
+      const times = grants.map((at) => `${(at / 1000).toFixed(3)} s`);
+      await expect.poll(() => cells.allTextContents()).toEqual(times);
+      await page.locator('.race-timeline').getByRole('link', { name: 'Open in the demo' }).click();
+      await page.locator('.link-state.live').waitFor();
+      await page.locator('.demo-bar select').selectOption('4');
+      await over(page);
+      expect(await page.locator('.database').textContent()).toContain('1 late write refused');
+    },
+  );
+
+  it('shows the caption alone where the timeline cannot be loaded', async () => {
+    const page = await browser.newPage();
+    onTestFinished(() => page.close());
+    await page.route(/demo.embed/, (route) => route.abort());
+    await page.goto(`${url}/guides/locks`);
+    await page.locator('.race-timeline').scrollIntoViewIfNeeded();
+    await expect.poll(() => page.locator('.race-timeline > div').count()).toBe(0);
+    await page.getByText('simulates a holder whose network is cut').waitFor();
+  });
+
+  it('uses the colours that the reader has chosen on the site', async () => {
+    const page = await open('/guides/locks', { colorScheme: 'light' });
+    await showTimeline(page);
+    const ground = () =>
+      page.evaluate<string>(`getComputedStyle(document.querySelector('.race-timeline > div'))
+        .getPropertyValue('--timeline-ground')`);
+    expect(await ground()).toMatch(/^#fff/);
+    await page.locator('.VPSwitchAppearance:visible').click();
+    expect(await ground()).toBe('#16181d');
+  });
+
+  const looks = (['light', 'dark'] as const).flatMap((colorScheme) =>
+    [360, 1280].map((width) => [colorScheme, width] as const),
+  );
+  it.each(looks)(
+    'is accessible in the %s scheme on a width of %d pixels',
+    async (scheme, width) => {
+      const viewport = { width, height: 800 };
+      for (const path of ['/', '/zh/', '/introduction', '/guides/locks', '/reference/recipes']) {
+        const page = await open(path, { colorScheme: scheme, viewport });
+        if ((await page.locator('.race-timeline').count()) > 0) await showTimeline(page);
+        expect(await violationsOf(page), path).toEqual([]);
+        expect(await page.evaluate('document.documentElement.scrollWidth'), path).toBe(width);
+      }
+    },
+  );
+
+  it('is read by keyboard: each page has a link to its text', async () => {
+    for (const path of ['/', '/guides/locks', '/reference/recipes']) {
+      const page = await open(path);
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('Tab');
+      const isInText = `document.querySelector('#VPContent').contains(document.activeElement)`;
+      expect(await page.evaluate(isInText), path).toBe(true);
+    }
+  });
+
+  it('is small: the first view of the front page has less than 300 kB', async () => {
+    const page = await open('/');
+    const bytes = await page.evaluate<number>(`['resource', 'navigation']
+      .flatMap((type) => performance.getEntriesByType(type))
+      .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)`);
+    expect(bytes).toBeLessThan(300_000);
   });
 });

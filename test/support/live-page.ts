@@ -19,6 +19,17 @@ export async function visit(
   url: string,
   { query = 'lang=en', ...options }: VisitOptions = {},
 ): Promise<Page> {
+  const page = await openQuietly(browser, `${url}/?${query}`, options);
+  await page.locator('.link-state.live').waitFor();
+  return page;
+}
+
+/** Opens any page in a fresh context. Its console must stay empty. */
+export async function openQuietly(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<Page> {
   const context = await browser.newContext({ reducedMotion: 'reduce', ...options });
   const page = await context.newPage();
   const complaints: string[] = [];
@@ -30,8 +41,7 @@ export async function visit(
     expect(complaints).toEqual([]);
     await context.close();
   });
-  await page.goto(`${url}/?${query}`);
-  await page.locator('.link-state.live').waitFor();
+  await page.goto(url);
   return page;
 }
 

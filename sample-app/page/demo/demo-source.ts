@@ -15,7 +15,28 @@ export const MAX_SEED = 2 ** 32 - 1;
 export const isSeed = (seed: number) => Number.isInteger(seed) && seed >= 0 && seed <= MAX_SEED;
 
 /** An action of the visitor in a link: time, action, instance. */
-const ACTION = /^(\d+)-(pause|resume|cut|heal|kill|revive|expire)-([123])$/;
+const ACTION = /^(\d+)-(pause|resume|cut|heal|kill|revive|expire)-([123]|holder)$/;
+
+/** The parameters of a link that plays a run. Before the first run there is only the choice of the next one. */
+export function linkParametersOf(
+  run: RunSettings | Pick<RunSettings, 'seed' | 'faults'>,
+): Record<string, string> {
+  const { seed, faults } = run;
+  const actions = 'actions' in run ? run.actions : [];
+  return {
+    ...('modes' in run && {
+      mode: run.modes.length > 1 ? 'both' : run.modes[0]!,
+      buyers: String(run.buyers),
+      items: String(run.items),
+      delay: run.delay.join('-'),
+    }),
+    seed: String(seed),
+    ...(!faults && { faults: 'off' }),
+    ...(actions.length > 0 && {
+      actions: actions.map(({ at, action, instance }) => `${at}-${action}-${instance}`).join('_'),
+    }),
+  };
+}
 
 export type RunKind = 'simulating' | 'simulation' | 'recording' | 'failed';
 
@@ -85,22 +106,7 @@ export class DemoSource implements Source {
   /** The parameters of a link to the run that is shown. */
   linkParameters(): Record<string, string> {
     if (this.#scenario) return { scenario: this.#scenario };
-    const played = this.#isPlayed ? this.#settings : undefined;
-    const { seed, faults } = played ?? this;
-    const actions = played?.actions ?? [];
-    return {
-      ...(played && {
-        mode: played.modes.length > 1 ? 'both' : played.modes[0]!,
-        buyers: String(played.buyers),
-        items: String(played.items),
-        delay: played.delay.join('-'),
-      }),
-      seed: String(seed),
-      ...(!faults && { faults: 'off' }),
-      ...(actions.length > 0 && {
-        actions: actions.map(({ at, action, instance }) => `${at}-${action}-${instance}`).join('_'),
-      }),
-    };
+    return linkParametersOf((this.#isPlayed && this.#settings) || this);
   }
 
   /** A link with a seed or a scenario plays it at once. */
@@ -120,7 +126,11 @@ export class DemoSource implements Source {
       const [, at, action, instance] = ACTION.exec(text) ?? [];
       if (!at) return [];
       return [
-        { at: Number(at), action: action as TimedAction['action'], instance: Number(instance) },
+        {
+          at: Number(at),
+          action: action as TimedAction['action'],
+          instance: instance === 'holder' ? instance : Number(instance),
+        },
       ];
     });
     await this.#simulate(modes, sale, { actions, plays });

@@ -11,6 +11,7 @@ export const TEXTS = {
     newSeed: 'New seed',
     faults: 'Random faults',
     speed: 'Speed',
+    openDemo: 'Open in the demo',
   },
   zh: {
     simulating: '模拟中……',
@@ -22,5 +23,6 @@ export const TEXTS = {
     newSeed: '换一个种子',
     faults: '随机故障',
     speed: '速度',
+    openDemo: '在演示页中打开',
   },
 } satisfies Record<Language, object>;

@@ -49,8 +49,16 @@ export default defineConfig({
     // Without async functions, the context of the callbacks of promises is known; see node/async-hooks.ts.
     target: 'es2016',
     cssTarget: 'esnext',
-    // The target has no BigInt, but every browser has.
-    rolldownOptions: { checks: { toleratedTransform: false } },
+    rolldownOptions: {
+      input: { index: path('index.html'), embed: path('embed.tsx') },
+      // The documentation imports it by this name.
+      output: {
+        entryFileNames: ({ name }) => (name === 'embed' ? 'embed.js' : 'assets/[name]-[hash].js'),
+      },
+      preserveEntrySignatures: 'exports-only',
+      // The target has no BigInt, but every browser has.
+      checks: { toleratedTransform: false },
+    },
   },
   worker: {
     format: 'es',

@@ -187,7 +187,7 @@ export const en: Messages = {
   delayFrom: 'Delay from, ms',
   delayTo: 'Delay to, ms',
   invalid:
-    'Buyers and phones: 1 to 2,000, but at most 500 buyers with the strict lock. Both delays must be from 0 to 1,000 ms, and the first must not exceed the second.',
+    'Buyers and phones: 1 to 2,000, but at most 500 buyers with the strict lock. Both delays must be from 0 to 3,000 ms, and the first must not exceed the second.',
   onlyHere:
     'You are watching. Only the machine that runs the shop can start a sale or cause a fault.',
   preparing: 'Putting the phones on the shelf…',

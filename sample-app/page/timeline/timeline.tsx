@@ -130,7 +130,7 @@ export function Timeline({
   };
   const onWheel = (event: WheelEvent) => {
     // Without the focus, the wheel scrolls the page.
-    if (!event.ctrlKey && !box.current?.contains(document.activeElement)) return;
+    if (!event.ctrlKey && !box.current?.matches(':focus-within')) return;
     event.preventDefault();
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       pan(Math.sign(event.deltaX || event.deltaY) * 0.1);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type RunSettings, simulateRun } from '../../../sample-app/demo/simulated-run.js';
 import type { LockMode, RunEvent } from '../../../sample-app/live/events.js';
+import { STORIES } from '../../../sample-app/page/demo/stories.js';
 
 const settings = {
   buyers: 120,
@@ -106,3 +107,20 @@ async function firstRun(matches: (run: Awaited<ReturnType<typeof simulateRun>>) 
   }
   throw new Error('no seed matches');
 }
+
+describe('a story of the documentation', () => {
+  it.each(Object.entries(STORIES))('is told with any seed: %s', async (_, story) => {
+    for (const seed of seeds) {
+      const { events } = await simulateRun({ ...story, seed });
+      const [fault] = ofType(events, 'fault');
+      const [refused] = ofType(events, 'write-refused');
+      expect(refused, `seed ${seed}`).toMatchObject({ instance: fault!.instance });
+      const [lost] = ofType(events, 'lost');
+      const next = ofType(events, 'granted').find(({ at }) => at > fault!.at)!;
+      // A process that is paused learns of the loss when it continues.
+      expect(lost!.at < next.at, `seed ${seed}`).toBe(fault!.fault === 'cut');
+      const [end] = ofType(events, 'sale-ended');
+      expect(end, `seed ${seed}`).toMatchObject({ orders: story.items, stock: 0 });
+    }
+  });
+});
