@@ -1,4 +1,4 @@
-// node scripts/build.mjs [lib] [scripts] [sample] [page]
+// node scripts/build.mjs [lib] [scripts] [sample] [examples] [page]
 // Builds those of the targets that are out of date, and prints nothing if none is. scripts/run.mjs uses it.
 import { execFileSync } from 'node:child_process';
 import { readdirSync, statSync } from 'node:fs';
@@ -20,7 +20,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
  */
 
 /**
- * Scripts and the sample import the built library, so they are built again after it.
+ * Scripts, the sample and the examples import the built library, so they are built again after it.
  *
  * @type {Record<string, Target>}
  */
@@ -47,6 +47,14 @@ const TARGETS = {
     output: 'dist-sample',
     config: 'tsconfig.sample.json',
     uncompiled: /^page(\/|$)/,
+  },
+  examples: {
+    script: 'build:examples',
+    sources: 'examples',
+    output: 'dist-examples',
+    config: 'tsconfig.examples.json',
+    // Needs the client that Prisma generates.
+    uncompiled: /^prisma-fence(\/|$)/,
   },
   page: {
     script: 'build:page',

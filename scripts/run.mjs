@@ -6,7 +6,7 @@ import { build } from './build.mjs';
 
 const [program] = process.argv.splice(2, 1);
 const file = join(import.meta.dirname, '..', program);
-build('lib', program.startsWith('dist-sample') ? 'sample' : 'scripts');
+build('lib', program.slice('dist-'.length).split('/')[0]);
 // The program finds its own path where Node puts it.
 process.argv[1] = file;
 await import(pathToFileURL(file).href);

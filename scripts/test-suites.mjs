@@ -36,6 +36,8 @@ const kerberos = () => [
   ),
   ...missingPrograms('--version', 'python3', 'make', 'g++'),
 ];
+const redis = () => missingPrograms('--version', 'redis-server');
+const promtool = () => missingPrograms('--version', 'promtool');
 const postgres = () =>
   existsSync('/usr/lib/postgresql') ? [] : ['PostgreSQL in /usr/lib/postgresql'];
 const mariadb = () => missingFiles('/usr/sbin/mariadbd', '/usr/bin/mariadb-install-db');
@@ -65,9 +67,9 @@ export const SUITES = {
     startsScripts: true,
   },
   programs: {
-    tests: 'Kerberos and the completion of shells',
+    tests: 'Kerberos, the completion of shells, and the examples with Redis, Prisma and Prometheus',
     projects: ['programs'],
-    needs: [shells, java, kerberos],
+    needs: [shells, java, kerberos, redis, promtool],
   },
   databases: {
     tests: 'fences in PostgreSQL and MariaDB, with each library that opens them',

@@ -52,8 +52,8 @@ const needs = new Set(suites.flatMap(({ needs }) => needs));
 const missing = [...needs].flatMap((find) => find());
 if (missing.length > 0) fail(`These tests need ${missing.join(', ')}.`);
 
-// The tests start the embedded server's worker and the sample's instances, some suites the live page and the scripts too.
-build('lib', 'sample');
+// The tests start the embedded server's worker, the sample's instances and the examples, some suites the live page and the scripts too.
+build('lib', 'sample', 'examples');
 if (suites.some(({ startsScripts }) => startsScripts)) build('page', 'scripts');
 
 const vitest = await createVitest('test', {

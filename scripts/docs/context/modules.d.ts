@@ -22,36 +22,6 @@ declare module '@prisma/client' {
   }
 }
 
-// The matrix compiles and runs these examples with the real packages.
-declare module 'bullmq' {
-  export interface Job<Data = unknown> {
-    readonly data: Data;
-  }
-}
-
-declare module '@nestjs/bullmq' {
-  interface Worker {
-    isRunning(): boolean;
-    pause(doNotWaitActive?: boolean): Promise<void>;
-    resume(): void;
-    run(): Promise<void>;
-  }
-  export class BullModule {
-    static forRoot(options: {
-      connection: { host: string; port: number };
-    }): import('@nestjs/common').DynamicModule;
-    static registerQueue(...queues: { name: string }[]): import('@nestjs/common').DynamicModule;
-  }
-  export function Processor(
-    queue: string,
-    options?: { autorun?: boolean; concurrency?: number },
-  ): ClassDecorator;
-  export abstract class WorkerHost {
-    get worker(): Worker;
-    abstract process(...args: never[]): Promise<unknown>;
-  }
-}
-
 declare module 'zod' {
   interface Schema<T> {
     int(): this;

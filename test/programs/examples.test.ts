@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { startRedis } from '../../scripts/bench/servers.mjs';
+import { startCommand } from '../support/command.js';
+import { runCopy } from '../support/example-copies.js';
+
+describe('the examples', () => {
+  it('bullmq: two consumers never have two orders of one customer in work', async () => {
+    const redis = await startRedis();
+    try {
+      const env = { ...process.env, REDIS_URL: `redis://${redis.address}` };
+      const { code, stdout } = await startCommand('dist-examples/bullmq/start.js', [], env).ended;
+      const lines = stdout.matchAll(/^process (\d+) (begins|ends) order (\d+) of (\w+)$/gm);
+      const events = [...lines].map(([, pid, event, order, customer]) => {
+        return { pid, event, order, customer };
+      });
+      expect(events).toHaveLength(16);
+      expect(new Set(events.map(({ pid }) => pid)).size).toBe(2);
+      for (const customer of ['Ann', 'Bob']) {
+        const own = events.filter((each) => each.customer === customer);
+        for (let at = 0; at < own.length; at += 2) {
+          expect(own[at]).toMatchObject({ event: 'begins' });
+          expect(own[at + 1]).toEqual({ ...own[at], event: 'ends' });
+        }
+      }
+      expect(code).toBe(0);
+    } finally {
+      await redis.stop();
+    }
+  });
+
+  it('prisma-fence: the database refuses the process that was paused', async () => {
+    const stdout = await runCopy('prisma-fence', {
+      // Prisma downloads a program for migrations, which this example has none of, unless it gets the path of one.
+      PRISMA_SCHEMA_ENGINE_BINARY: process.execPath,
+    });
+    expect(stdout).toMatch(
+      /^process (\d+) has the lock .*\nprocess (?!\1)\d+ has sold a phone, 9 are left\n[^]*process \1 .* refused: StaleLeaseError: /m,
+    );
+  });
+});
