@@ -132,7 +132,10 @@ export interface AcquireOptions {
    * does not reply.
    */
   wait?: number | undefined;
-  /** Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. Default: none. */
+  /**
+   * Cancels the wait. The acquire rejects with a {@link WaitCancelledError}. For a limit take `wait`: on Node 20, a signal of
+   * `AbortSignal.any()` may miss an `AbortSignal.timeout()`. Default: none.
+   */
   signal?: AbortSignal | undefined;
   /**
    * Milliseconds after the grant for which the lock stays taken, even if it is released earlier, so that a short job does
