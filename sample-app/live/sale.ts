@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { PURCHASE_WAIT } from '../shop/goods-stock.controller.js';
+import { abortedAfter } from './aborted-after.js';
 import { buy } from './buyer.js';
 import type { EventStore } from './event-store.js';
 import type { SaleStatus, Tally } from './events.js';
@@ -90,7 +91,7 @@ export class Sale {
       return index < 0 ? 0 : Math.max(0, Math.ceil((buyers - index) / alive.length));
     });
     this.begin(shares);
-    const patience = AbortSignal.any([signal, AbortSignal.timeout(PURCHASE_WAIT + 10_000)]);
+    const patience = abortedAfter(PURCHASE_WAIT + 10_000, signal);
     setMaxListeners(0, patience);
     const urls = alive.map(
       ({ instance }) => `${instance!.url}/goods-stock/${this.goods}/${ROUTES[mode]}`,
@@ -128,7 +129,7 @@ export class Sale {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ stock: this.order.items }),
-      signal: AbortSignal.any([this.context.signal, AbortSignal.timeout(PREPARATION)]),
+      signal: abortedAfter(PREPARATION, this.context.signal),
     });
     if (answer.ok) return;
     const { message } = (await answer.json()) as { message: string };

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
+import { abortedAfter } from '../aborted-after.js';
 import type { EventStore, NewEvent } from '../event-store.js';
 import type { Captions, RunEvent, Scenario } from '../events.js';
 import type { Fleet } from '../fleet.js';
@@ -47,7 +48,7 @@ export class ScenarioRun<S extends Scenario = Scenario> {
     matches: (event: EventOf<T>) => boolean = () => true,
   ): Promise<EventOf<T>> {
     const { store } = this.context;
-    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(LONGEST_WAIT)]);
+    const signal = abortedAfter(LONGEST_WAIT, this.signal);
     for (;;) {
       for (const event of store.after(this.seen)) {
         this.seen = event.id;

@@ -6,6 +6,7 @@ import {
   NotImplementedException,
   type OnApplicationShutdown,
 } from '@nestjs/common';
+import { abortedAfter } from '../aborted-after.js';
 import { EventStore } from '../event-store.js';
 import type { Scenario } from '../events.js';
 import { Fleet } from '../fleet.js';
@@ -73,7 +74,7 @@ export class Scenarios implements OnApplicationShutdown {
 
   private async run<S extends Scenario>(scenario: S): Promise<void> {
     this.stopping = new AbortController();
-    const signal = AbortSignal.any([this.stopping.signal, AbortSignal.timeout(LONGEST)]);
+    const signal = abortedAfter(LONGEST, this.stopping.signal);
     const run = new ScenarioRun(scenario, this.context, signal);
     const { fleet } = this.context;
     try {
