@@ -9,10 +9,3 @@ jest.mock('nestjs-zookeeper', () => ({
 it('tests a class without its locks', async () => {
   expect(await new StockService().take()).toBe(100);
 });
-
-it('cannot load a class whose decorators are mocks', () => {
-  jest.isolateModules(() => {
-    jest.doMock('nestjs-zookeeper', () => jest.createMockFromModule('nestjs-zookeeper'));
-    expect(() => require('./stock.service')).toThrow(TypeError);
-  });
-});
