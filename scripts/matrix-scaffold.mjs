@@ -82,7 +82,7 @@ export async function createScaffold(scratch, tarball, nest, parts) {
   const packages = parts.flatMap((part) => SCAFFOLDS[nest][part].packages);
   await install(app, tarball, 'zookeeper@7', ...new Set(packages));
   for (const file of await readdir(SOURCE, { recursive: true })) {
-    if (!file.endsWith('.ts')) continue;
+    if (!file.endsWith('.ts') || (nest === 12 && file.endsWith('.jest.spec.ts'))) continue;
     const source = await readFile(join(SOURCE, file), 'utf8');
     await writeFile(join(app, file), nest === 12 ? forVitest(source) : source);
   }

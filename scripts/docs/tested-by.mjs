@@ -68,7 +68,8 @@ export function countWords(all) {
 
 /** @param {string} entry */
 function exists(entry) {
-  if (/^(?:test|sample-app)\/[\w./-]+\.test(?:-d)?\.ts$/.test(entry)) return existsSync(join(root, entry));
+  if (/^(?:test|sample-app)\/[\w./-]+\.test(?:-d)?\.ts$/.test(entry))
+    return existsSync(join(root, entry));
   return /^(?:npm (?:run|test)|npx nestjs-zookeeper) [\w:-]/.test(entry)
     ? unknownCommands({ name: '', text: entry }).length === 0
     : entry === 'npm test';

@@ -2,6 +2,7 @@ import { fence, StaleLeaseError } from 'nestjs-zookeeper/fence';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CHECKS, type Fence, leaseWith, TOKEN } from '../support/fence-checks.js';
 import { type FencedDatabase, LIBRARIES, openDatabase } from '../support/fenced-databases.js';
+import { Gate } from '../support/gate.js';
 import { startMariaDb } from '../../scripts/databases/mariadb.js';
 import type { PrivateServer } from '../../scripts/databases/private-server.js';
 import { startPostgres } from '../../scripts/databases/postgres.js';
@@ -69,6 +70,32 @@ describe.each([
       );
       await expect(taking).rejects.not.toBeInstanceOf(StaleLeaseError);
       expect(await database.query('SELECT token FROM lock_fences')).toEqual([]);
+    },
+  );
+
+  it.runIf(dialect === 'postgres')(
+    'a fence that has waited under REPEATABLE READ is a serialization error, which a new transaction avoids',
+    async () => {
+      await open(library);
+      const lease = leaseWith(TOKEN);
+      const first = new Gate();
+      const holder = database.transaction(async (tx) => {
+        await fence(tx, lease);
+        await first.pass();
+      });
+      await first.reached;
+      const begun = new Gate();
+      const late = database.transaction(async (tx) => {
+        await database.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ', tx);
+        await database.query('SELECT 1 FROM lock_fences', tx);
+        begun.open();
+        await fence(tx, lease);
+      });
+      await begun.pass();
+      first.open();
+      await holder;
+      await expect(late).rejects.toMatchObject({ code: '40001' });
+      await database.transaction((tx) => fence(tx, lease));
     },
   );
 

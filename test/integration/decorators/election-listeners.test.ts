@@ -5,6 +5,7 @@ import {
   Logger,
   type OnApplicationBootstrap,
   Scope,
+  UseGuards,
 } from '@nestjs/common';
 import {
   currentTerm,
@@ -212,6 +213,26 @@ describe('@OnElected and @OnResigned', () => {
     await expect.poll(() => path).toBe(`${namespace}/elections/job`);
     expect(app.get<LeaderService>(getLeaderServiceToken('stock')).isLeader('job')).toBe(true);
     expect(await app.get(LeaderService).participants('job')).toEqual([]);
+  });
+
+  it('are not called on a guard that a decorator names, which is no provider for Nest', async () => {
+    @Injectable()
+    class Guarding extends Listening {
+      canActivate() {
+        return true;
+      }
+
+      @OnElected('guarded')
+      started() {
+        this.calls.push(['started', currentTerm()!]);
+      }
+    }
+    @Controller()
+    @UseGuards(Guarding)
+    class Guarded {}
+    const app = await apps.start({ controllers: [Guarded], providers: [Listening] });
+    await expect.poll(() => app.get(Listening).names).toBe('elected');
+    expect(await app.get(LeaderService).participants('guarded')).toEqual([]);
   });
 
   it('are first called when all modules are ready', async () => {

@@ -96,6 +96,17 @@ describe('a client with an identity and an ACL', () => {
   });
 });
 
+it('a client with two identities excludes, and shares its znodes with, a client of each of them', async () => {
+  const path = `${server.path('rotated')}/lock`;
+  const [old, next] = [identity('shop'), identity('shop-2')];
+  const both = await connect({ ...next, auth: [...next.auth!, ...old.auth!] });
+  const lease = await new Mutex(both, path).acquire();
+  const others = await Promise.all([connect(old), connect(next)]);
+  for (const other of others) expect(await new Mutex(other, path).tryAcquire()).toBeUndefined();
+  await lease.release();
+  for (const other of others) await new Mutex(other, path).withLock(() => {});
+});
+
 describe('without the permission to create in the parent of its directory', () => {
   it('a shared count and a lock can be used', async () => {
     const client = await connect();

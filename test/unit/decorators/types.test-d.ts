@@ -5,6 +5,7 @@
 import { applyDecorators, Get, Injectable, Param } from '@nestjs/common';
 import {
   DistributedLock,
+  type DistributedLockOptions,
   DistributedSemaphore,
   LeaderOnly,
   type LeaderService,
@@ -224,6 +225,10 @@ export class Refused {
 export class RefusedClass {}
 
 const nightly = DistributedLock('nightly', { wait: 0 });
+const timed = (options: Omit<DistributedLockOptions, 'onBusy'>) =>
+  DistributedLock('nightly', options);
+// @ts-expect-error with 'skip' the method must have another type
+export const passing = (options: DistributedLockOptions) => DistributedLock('nightly', options);
 const skipping = () => DistributedLock('nightly', { wait: 0, onBusy: 'skip' });
 const byId = () => DistributedLock((id: string) => `order:${id}`);
 const byContext = () => DistributedLock({ keyFromContext: () => 'stock' });
@@ -281,6 +286,11 @@ export class Stored {
   @elected()
   onElected({ fencingToken }: Term): bigint {
     return fencingToken;
+  }
+
+  @timed({ wait: 5_000 })
+  async within(): Promise<string> {
+    return '';
   }
 
   // @ts-expect-error a synchronous method ends before a lock can be acquired
