@@ -11,6 +11,7 @@ import {
   type SimulatedSale,
   SimulatedShop,
 } from './simulated-shop.js';
+import { SimulatedZookeeper } from './simulated-zookeeper.js';
 
 const INSTANCES = 3;
 
@@ -30,10 +31,10 @@ const ENDS = { pause: 'resume', cut: 'heal', kill: 'revive', expire: undefined }
 export interface TimedAction {
   readonly at: number;
   /**
-   * `holder`: the instance that holds a lock at the first such action, which waits for one. Later actions with `holder` are
+   * `zookeeper`: all servers of the ensemble, for `pause` and `resume`. `holder`: the instance that holds a lock at the first such action, which waits for one. Later actions with `holder` are
    * for the same instance.
    */
-  readonly instance: number | 'holder';
+  readonly instance: number | 'holder' | 'zookeeper';
   readonly action: InstanceAction;
 }
 
@@ -63,6 +64,7 @@ async function run(world: World, settings: RunSettings): Promise<Recording> {
   const log = new EventLog(world);
   const database = new SimulatedDatabase(world.random);
   const context = { world, log, database, holders: new Map() };
+  const zookeeper = new SimulatedZookeeper(world, log);
   const shops = Array.from({ length: INSTANCES }, (_, i) => new SimulatedShop(i + 1, context));
   await Promise.all(shops.map((shop) => shop.start()));
 
@@ -72,8 +74,8 @@ async function run(world: World, settings: RunSettings): Promise<Recording> {
     const { now } = log;
     statuses.push({
       at: now,
-      ensemble: { answers: true, confirmedAt: now },
-      instances: shops.map((shop) => shop.status()),
+      ensemble: zookeeper.status(),
+      instances: shops.map((shop) => shop.status(zookeeper.status())),
       sales: sales.filter(({ started }) => started).map((sale) => sale.status(now)),
     });
   };
@@ -86,9 +88,12 @@ async function run(world: World, settings: RunSettings): Promise<Recording> {
       while (actions[0] && actions[0].at <= log.now) {
         const { instance, action } = actions[0];
         if (instance === 'holder') holder ??= shops.find(({ holds }) => holds);
-        const shop = instance === 'holder' ? holder : shops[instance - 1];
-        if (!shop) break;
-        shop.act(action);
+        if (instance === 'zookeeper') zookeeper.act(action as 'pause' | 'resume');
+        else {
+          const shop = instance === 'holder' ? holder : shops[instance - 1];
+          if (!shop) break;
+          shop.act(action);
+        }
         actions.shift();
       }
       await world.sleep(TICK);

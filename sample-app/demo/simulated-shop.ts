@@ -1,7 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LeaderLatch, type Lease, Mutex, type ZkClient } from 'nestjs-zookeeper/recipes';
 import type { SimulatedProcess, World } from 'nestjs-zookeeper/testing';
-import type { Fault, InstanceStatus, LockMode, SaleSettings } from '../live/events.js';
+import type {
+  EnsembleStatus,
+  Fault,
+  InstanceStatus,
+  LockMode,
+  SaleSettings,
+} from '../live/events.js';
 import type { EventLog } from './event-log.js';
 import type { SimulatedDatabase } from './simulated-database.js';
 
@@ -173,7 +179,7 @@ export class SimulatedShop {
     this.#separatedAt = isSeparated ? (this.#separatedAt ?? this.context.log.now) : undefined;
   }
 
-  status(): InstanceStatus {
+  status({ confirmedAt, isPaused }: EnsembleStatus & { confirmedAt: number }): InstanceStatus {
     const { number, alive } = this;
     const { now } = this.context.log;
     const separatedAt = this.#separatedAt;
@@ -185,10 +191,11 @@ export class SimulatedShop {
       life: alive ? 'alive' : 'dead',
       faults: [...this.#faults.keys()],
       ...this.#connection,
-      confirmedAt: separatedAt ?? now,
+      confirmedAt: Math.min(separatedAt ?? now, confirmedAt),
       leads: this.#leads,
       holds,
-      movesOnAt: holds && separatedAt !== undefined ? movesOnAt : undefined,
+      // Servers that are paused expire no session.
+      movesOnAt: holds && separatedAt !== undefined && !isPaused ? movesOnAt : undefined,
     };
   }
 

@@ -37,7 +37,15 @@ export interface SaleSettings {
  * these events, and the page is drawn from them alone.
  */
 export type RunEvent = RunEventBase &
-  (SaleEvent | LeaseEvent | PurchaseEvent | InstanceEvent | EnsembleEvent | CaptionEvent);
+  (
+    | SaleEvent
+    | LeaseEvent
+    | PurchaseEvent
+    | InstanceEvent
+    | FaultEvent
+    | EnsembleEvent
+    | CaptionEvent
+  );
 
 interface RunEventBase {
   /** Rises by one from event to event. */
@@ -91,8 +99,14 @@ type InstanceEvent = { readonly instance: number } & (
   | { readonly type: 'died' }
   | { readonly type: 'connection'; readonly state: ConnectionState; readonly session?: string }
   | { readonly type: 'leader' }
-  | { readonly type: 'fault' | 'fault-ended'; readonly fault: Fault }
 );
+
+interface FaultEvent {
+  readonly type: 'fault' | 'fault-ended';
+  readonly fault: Fault;
+  /** Absent for a pause of ZooKeeper. */
+  readonly instance?: number;
+}
 
 /** Whether the ensemble answers the server of the page. */
 type EnsembleEvent = { readonly type: 'ensemble'; readonly answers: boolean };
@@ -155,12 +169,18 @@ export interface Tally {
 /** The present state, sent several times a second. A state is live only while `confirmedAt` is less than a second old. */
 export interface Status {
   readonly at: number;
-  readonly ensemble: { readonly answers: boolean; readonly confirmedAt?: number };
+  readonly ensemble: EnsembleStatus;
   readonly instances: readonly InstanceStatus[];
   /** The sales that started last: one, or two at the same time. */
   readonly sales: readonly SaleStatus[];
   /** The scenario that is running. */
   readonly scenario?: Scenario;
+}
+
+export interface EnsembleStatus {
+  readonly answers: boolean;
+  readonly confirmedAt?: number;
+  readonly isPaused?: boolean;
 }
 
 export interface InstanceStatus {

@@ -15,12 +15,13 @@ interface FaultOptions {
   readonly since?: number;
 }
 
-/** The active faults of one instance. The start and the end of each fault are events. */
+/** The active faults of one instance, or of ZooKeeper. The start and the end of each fault are events. */
 export class FaultSet {
   private readonly active = new Map<Fault, ActiveFault>();
 
   constructor(
-    private readonly instance: number,
+    /** Undefined: of ZooKeeper. */
+    private readonly instance: number | undefined,
     private readonly store: EventStore,
   ) {}
 

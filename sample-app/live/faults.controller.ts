@@ -62,3 +62,26 @@ export class FaultsController {
     return this.fleet.slot(number);
   }
 }
+
+/** The pause of ZooKeeper, and its end. */
+@Controller('live/zookeeper')
+export class ZookeeperFaultsController {
+  constructor(
+    private readonly fleet: Fleet,
+    private readonly scenarios: Scenarios,
+  ) {}
+
+  @Post('pause')
+  @HttpCode(204)
+  pause(@Body(SecondsPipe) seconds: number): void {
+    this.scenarios.refuseWhileRunning();
+    this.fleet.pauseZookeeper(seconds);
+  }
+
+  @Post('resume')
+  @HttpCode(204)
+  resume(): void {
+    this.scenarios.refuseWhileRunning();
+    this.fleet.resumeZookeeper();
+  }
+}

@@ -8,7 +8,7 @@ import { Order } from '../shop/order.entity.js';
 import { NAMESPACE } from '../shop/settings.js';
 import { Ensemble } from './ensemble.js';
 import { EventStore } from './event-store.js';
-import { FaultsController } from './faults.controller.js';
+import { FaultsController, ZookeeperFaultsController } from './faults.controller.js';
 import { FiguresReader } from './figures-reader.js';
 import { Fleet, type FleetOptions } from './fleet.js';
 import { LiveController } from './live.controller.js';
@@ -22,7 +22,7 @@ import { StatusSource } from './status-source.js';
 /** The process of the page. It sells nothing, acquires no lock and does not lead. */
 @Module({
   // The proxy is last: its route matches all other paths.
-  controllers: [LiveController, FaultsController, ProxyController],
+  controllers: [LiveController, FaultsController, ZookeeperFaultsController, ProxyController],
   providers: [
     EventStore,
     ReportReader,
@@ -36,12 +36,12 @@ import { StatusSource } from './status-source.js';
 })
 export class LiveModule {
   static forRoot(options: FleetOptions): DynamicModule {
-    const { settings } = options;
+    const { settings, link } = options;
     return {
       module: LiveModule,
       imports: [
         ZkModule.forRoot({
-          connectString: settings.zookeeper,
+          connectString: link.connectString,
           namespace: NAMESPACE,
         }),
         TypeOrmModule.forRoot(dataSourceOptions(settings)),

@@ -6,10 +6,11 @@ interface Address {
   readonly port: number;
 }
 
-/** The network between one instance and ZooKeeper: a TCP proxy that can be cut. */
+/** The network between one process and ZooKeeper: a TCP proxy that can be cut. */
 export class NetworkLink {
   private readonly sockets = new Set<Socket>();
-  private isCut = false;
+  /** The cuts that have not ended, each with an identity. */
+  private readonly cuts = new Set<symbol>();
   private dialled = 0;
 
   private constructor(
@@ -34,21 +35,27 @@ export class NetworkLink {
     return new NetworkLink(server, addresses, chroot!);
   }
 
-  /** For the instance. */
+  /** For the process. */
   get connectString(): string {
     return `127.0.0.1:${(this.server.address() as AddressInfo).port}${this.chroot}`;
   }
 
-  /** Holds back all data in both directions. Connections stay open and new ones are accepted. */
-  cut(): void {
-    this.isCut = true;
+  /**
+   * Holds back all data in both directions. Connections stay open and new ones are accepted. Returns a function that ends
+   * this cut. After the last cut, the data that was held back is delivered, as by a network that retransmits.
+   */
+  cut(): () => void {
+    const cut = Symbol('cut');
+    this.cuts.add(cut);
     for (const socket of this.sockets) socket.pause();
+    return () => {
+      this.cuts.delete(cut);
+      if (!this.isCut) for (const socket of this.sockets) socket.resume();
+    };
   }
 
-  /** Delivers the data that was held back, as a network does that retransmits. */
-  heal(): void {
-    this.isCut = false;
-    for (const socket of this.sockets) socket.resume();
+  private get isCut(): boolean {
+    return this.cuts.size > 0;
   }
 
   close(): void {

@@ -35,7 +35,7 @@ export class Slot {
 
   private constructor(
     readonly number: number,
-    private readonly link: NetworkLink,
+    readonly link: NetworkLink,
     private readonly context: SlotContext,
   ) {
     this.faults = new FaultSet(number, context.store);
@@ -126,8 +126,7 @@ export class Slot {
   cut(seconds: number): void {
     this.requireAlive();
     this.refuseTwice('cut', 'cut off');
-    this.link.cut();
-    this.faults.begin('cut', { seconds, undo: () => this.link.heal() });
+    this.faults.begin('cut', { seconds, undo: this.link.cut() });
   }
 
   heal(): void {

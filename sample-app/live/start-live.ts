@@ -7,6 +7,7 @@ import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import type { ListenOptions } from '../shop/start-shop.js';
 import type { ShopSettings } from '../shop/settings.js';
 import { LiveModule } from './live.module.js';
+import { NetworkLink } from './network-link.js';
 
 const PAGE = fileURLToPath(new URL('../../dist-page', import.meta.url));
 
@@ -22,7 +23,11 @@ export async function startLive(
   const server = settings.zookeeper ? undefined : await EmbeddedZooKeeper.start();
   const zookeeper = settings.zookeeper ?? server!.connectString;
   if (!server) await checkZookeeper(zookeeper);
-  const module = LiveModule.forRoot({ instances, settings: { ...settings, zookeeper }, server });
+  const link = await NetworkLink.to(zookeeper);
+  const module = LiveModule.forRoot({
+    ...{ instances, server, link },
+    settings: { ...settings, zookeeper },
+  });
   const app = await NestFactory.create<NestExpressApplication>(module, {
     logger: logLevels,
     abortOnError: false,

@@ -34,7 +34,7 @@ export class StatusSource {
     const { answers, confirmedAt } = this.ensemble;
     return {
       at: this.store.now(),
-      ensemble: { answers, confirmedAt },
+      ensemble: { answers, confirmedAt, isPaused: this.fleet.zookeeper.has('pause') },
       instances: this.fleet.slots.map((slot) => this.instance(slot)),
       sales: this.sales.latest.map(({ status }) => status),
       scenario: this.scenarios.running,

@@ -71,8 +71,8 @@ export function App({ source, top }: AppProps) {
   const captionText = captionOf(live, sales, messages);
   const isPlaying = captionText !== undefined && !refusal;
   const servers = status?.instances.length ?? 3;
-  // A story plays a sale of its own.
-  const { items, buyers, delay } = (isPlaying && sales.find(({ sale }) => sale)?.sale) || settings;
+  // The sale that is shown may have other settings: it may be that of a story, of another visitor, or an earlier one.
+  const { items, buyers, delay } = sales.find(({ sale }) => sale)?.sale ?? settings;
 
   return (
     <>
@@ -142,6 +142,7 @@ export function App({ source, top }: AppProps) {
           sales={sales}
           canControl={canControl}
           onAction={(number, action) => post(`instances/${number}/${action}`)}
+          onZookeeper={(action) => post(`zookeeper/${action}`)}
         />
         <Log messages={messages} run={run} forgotten={hello?.forgotten ?? 0} />
       </main>

@@ -7,6 +7,7 @@ import type { Messages } from './messages/messages.js';
 import type { RunModel, SaleModel } from './run/run-model.js';
 import { timelineOf } from './run/timeline-data.js';
 import { verdictOf } from './run/verdict.js';
+import { Zookeeper } from './zookeeper.js';
 import type { TimelineData } from './timeline/data.js';
 import { LABEL_HEIGHT, LANE_GAP, type LaneSizes } from './timeline/layout.js';
 import { Timeline } from './timeline/timeline.js';
@@ -30,10 +31,12 @@ interface SalesProps {
   sales: readonly ShownSale[];
   canControl: boolean;
   onAction: (instance: number, action: Action) => void;
+  onZookeeper: (action: 'pause' | 'resume') => void;
 }
 
-/** The instances, and for each sale its verdict and its timeline. */
-export function Sales({ live, messages, sales, canControl, onAction }: SalesProps) {
+/** ZooKeeper and the instances, and for each sale its verdict and its timeline. */
+export function Sales(props: SalesProps) {
+  const { live, messages, sales, canControl, onAction } = props;
   const isWide = useMedia('(min-width: 64rem)');
   const numbers = live.status?.instances.map(({ number }) => number) ?? [1, 2, 3];
   const head = (hasButtons: boolean) => (lane: number) => (
@@ -45,16 +48,27 @@ export function Sales({ live, messages, sales, canControl, onAction }: SalesProp
       onAction={hasButtons ? (action) => onAction(numbers[lane]!, action) : undefined}
     />
   );
+  const zookeeper = (
+    <Zookeeper
+      live={live}
+      messages={messages}
+      canControl={canControl}
+      onAction={props.onZookeeper}
+    />
+  );
   return (
     <section class={`sales ${isWide ? 'wide' : 'narrow'} of-${sales.length}`}>
-      {isWide && (
+      {isWide ? (
         <div class="instances">
+          {zookeeper}
           {numbers.map((number, lane) => (
             <div style={{ height: `${BESIDE / 16}rem` }} key={number}>
               {head(true)(lane)}
             </div>
           ))}
         </div>
+      ) : (
+        zookeeper
       )}
       {sales.map((each, index) => {
         const isLast = index === sales.length - 1;

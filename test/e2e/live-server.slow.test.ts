@@ -134,7 +134,7 @@ describe('the server of the live page', () => {
       status: 409,
       message: 'instance 2 is cut off already',
     });
-    const ofTwo = ({ instance }: { instance: number }) => instance === 2;
+    const ofTwo = ({ instance }: { instance?: number }) => instance === 2;
     expect(await visitor.next('fault', ofTwo)).toMatchObject({ fault: 'cut' });
     await visitor.next('connection', (event) => ofTwo(event) && event.state === 'LOST');
     const { instances, ensemble } = await visitor.nextStatus(() => true);
@@ -144,6 +144,41 @@ describe('the server of the live page', () => {
     expect(await visitor.next('fault-ended', ofTwo)).toMatchObject({ fault: 'cut' });
     await visitor.next('connection', (event) => ofTwo(event) && event.state === 'CONNECTED');
     expect((await visitor.post('instances/2/heal')).status).toBe(409);
+  });
+
+  it('pauses ZooKeeper for all of its clients, beside a cut, and resumes it by itself', async () => {
+    expect((await visitor.post('instances/2/cut', { seconds: 60 })).status).toBe(204);
+    expect((await visitor.post('zookeeper/pause', { seconds: 8 })).status).toBe(204);
+    expect(await visitor.post('zookeeper/pause')).toEqual({
+      status: 409,
+      message: 'ZooKeeper is paused already',
+    });
+    const ofZookeeper = ({ instance }: { instance?: number }) => instance === undefined;
+    const paused = await visitor.next('fault', ofZookeeper);
+    await visitor.next('ensemble', ({ answers }) => !answers);
+    for (const number of [1, 3]) {
+      await visitor.next(
+        'connection',
+        ({ instance, state }) => instance === number && state === 'LOST',
+      );
+    }
+    expect((await visitor.nextStatus(() => true)).ensemble).toMatchObject({
+      ...{ answers: false, isPaused: true },
+    });
+    const resumed = await visitor.next('fault-ended', ofZookeeper);
+    expect(resumed.at - paused.at).toBeGreaterThan(7_900);
+    await visitor.next('ensemble', ({ answers }) => answers);
+    const { instances } = await visitor.nextStatus(({ instances: all }) =>
+      [0, 2].every((index) => all[index]!.connection === 'CONNECTED'),
+    );
+    // The cut has not ended with the pause.
+    expect(instances[1]!.connection).toBe('LOST');
+    expect((await visitor.post('instances/2/heal')).status).toBe(204);
+    await visitor.nextStatus(({ instances: all }) => all[1]!.connection === 'CONNECTED');
+    expect((await visitor.post('zookeeper/pause', { seconds: 60 })).status).toBe(204);
+    expect((await visitor.post('zookeeper/resume')).status).toBe(204);
+    expect((await visitor.post('zookeeper/resume')).status).toBe(409);
+    await visitor.next('fault-ended', ofZookeeper);
   });
 
   it('ends the pause of an instance that is killed without an event of its own', async () => {

@@ -15,7 +15,7 @@ export const MAX_SEED = 2 ** 32 - 1;
 export const isSeed = (seed: number) => Number.isInteger(seed) && seed >= 0 && seed <= MAX_SEED;
 
 /** An action of the visitor in a link: time, action, instance. */
-const ACTION = /^(\d+)-(pause|resume|cut|heal|kill|revive|expire)-([123]|holder)$/;
+const ACTION = /^(\d+)-(pause|resume|cut|heal|kill|revive|expire)-([123]|holder|zookeeper)$/;
 
 /** The parameters of a link that plays a run. Before the first run there is only the choice of the next one. */
 export function linkParametersOf(
@@ -95,6 +95,8 @@ export class DemoSource implements Source {
         await this.#simulate([mode], sale);
       } else if (kind === 'instances') {
         return await this.#act(Number(name), action as TimedAction['action']);
+      } else if (kind === 'zookeeper') {
+        return await this.#act('zookeeper', name as TimedAction['action']);
       } else if (name === 'stop') await this.#simulateLink(false);
       else await this.#playRecording(name!);
       return undefined;
@@ -129,7 +131,7 @@ export class DemoSource implements Source {
         {
           at: Number(at),
           action: action as TimedAction['action'],
-          instance: instance === 'holder' ? instance : Number(instance),
+          instance: /\d/.test(instance!) ? Number(instance) : (instance as 'holder' | 'zookeeper'),
         },
       ];
     });
@@ -155,7 +157,7 @@ export class DemoSource implements Source {
 
   /** Simulates the run again with an action of the visitor, which changes nothing before its time. */
   async #act(
-    instance: number,
+    instance: TimedAction['instance'],
     action: TimedAction['action'],
   ): Promise<{ refusal: string } | undefined> {
     const before = this.#settings;

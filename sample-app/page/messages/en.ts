@@ -88,7 +88,7 @@ const MODES: Messages['modes'] = {
 
 function logLine(line: LogLine, outcome: string | undefined): string {
   const { kind, mode = 'lock', reason } = line;
-  const who = Instance(line.instance);
+  const who = line.instance === undefined ? 'ZooKeeper' : Instance(line.instance);
   const { sale } = MODES[mode];
   switch (kind) {
     case 'sale-started':
@@ -225,6 +225,10 @@ export const en: Messages = {
     expire: 'Expire',
   },
   actionOn: (action, number) => `${action}: ${instance(number)}`,
+  pauseZookeeper: 'Pause ZooKeeper',
+  resumeZookeeper: 'Resume ZooKeeper',
+  answers: 'answers',
+  silentFor: (age) => `no answer for ${age}`,
   link: {
     connecting: 'Connecting…',
     live: 'Live',

@@ -66,6 +66,11 @@ export interface Messages {
   >;
   /** Name of a button for a screen reader. */
   readonly actionOn: (action: string, instance: number) => string;
+  readonly pauseZookeeper: string;
+  readonly resumeZookeeper: string;
+  /** The states of ZooKeeper. */
+  readonly answers: string;
+  readonly silentFor: (age: string) => string;
   readonly link: {
     readonly connecting: string;
     readonly live: string;

@@ -84,7 +84,7 @@ const MODES: Messages['modes'] = {
 
 function logLine(line: LogLine, outcome: string | undefined): string {
   const { kind, mode = 'lock', reason } = line;
-  const who = instance(line.instance);
+  const who = line.instance === undefined ? 'ZooKeeper ' : instance(line.instance);
   switch (kind) {
     case 'sale-started':
       return `${MODES[mode].sale}开始。`;
@@ -213,6 +213,10 @@ export const zh: Messages = {
     expire: '会话过期',
   },
   actionOn: (action, number) => `${action}：${instance(number)}`,
+  pauseZookeeper: '暂停 ZooKeeper',
+  resumeZookeeper: '恢复 ZooKeeper',
+  answers: '应答正常',
+  silentFor: (age) => `已有 ${age}没有应答`,
   link: {
     connecting: '连接中……',
     live: '实时',

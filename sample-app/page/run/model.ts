@@ -115,7 +115,8 @@ function apply(draft: Draft, event: RunEvent): void {
     case 'fault':
     case 'fault-ended': {
       const kind = FAULT_BANDS[event.fault];
-      if (kind) setBand(draft, event.instance, kind, at, event.type === 'fault');
+      if (kind && event.instance !== undefined)
+        setBand(draft, event.instance, kind, at, event.type === 'fault');
       return;
     }
     case 'connection': {

@@ -92,6 +92,30 @@ describe('the simulated flash sale', () => {
     expect(statuses.at(-1)!.instances.map(({ faults }) => faults)).toEqual([[], [], []]);
   });
 
+  it('pauses ZooKeeper for nine seconds, or until the visitor resumes it', async () => {
+    const run = { ...settings, seed: 7, faults: false, modes: ['lock'] } satisfies RunSettings;
+    for (const resumedAt of [2_100, undefined]) {
+      const actions: RunSettings['actions'] = [
+        { at: 100, instance: 'zookeeper', action: 'pause' },
+        ...(resumedAt ? [{ at: resumedAt, instance: 'zookeeper', action: 'resume' } as const] : []),
+      ];
+      const { events, statuses } = await simulateRun({ ...run, actions });
+      const [begun] = ofType(events, 'fault');
+      const [ended] = ofType(events, 'fault-ended');
+      expect(begun).toMatchObject({ fault: 'pause' });
+      expect(ended!.at - begun!.at).toBeCloseTo(resumedAt ? 2_000 : 9_000, -2);
+      const answers = ofType(events, 'ensemble').map(({ answers }) => answers);
+      expect(answers).toEqual([false, true]);
+      expect(statuses.some(({ ensemble }) => ensemble.isPaused)).toBe(true);
+      const grants = ofType(events, 'granted').filter(
+        ({ at }) => at > begun!.at + 2_000 && at < ended!.at,
+      );
+      expect(grants).toEqual([]);
+      const [end] = ofType(events, 'sale-ended');
+      expect(end!.orders).toBe(settings.items - end!.stock!);
+    }
+  });
+
   it('repeats a run by its seed', async () => {
     const run = { ...settings, seed: 7, modes: ['none', 'lock'] } satisfies RunSettings;
     const [first, second] = [await simulateRun(run), await simulateRun(run)];
