@@ -1,5 +1,8 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/bench/servers.mjs';
+import { inScratch, root, run } from '../../scripts/packed.mjs';
 import { startCommand } from '../support/command.js';
 import { runCopy } from '../support/example-copies.js';
 
@@ -36,5 +39,26 @@ describe('the examples', () => {
     expect(stdout).toMatch(
       /^process (\d+) has the lock .*\nprocess (?!\1)\d+ has sold a phone, 9 are left\n[^]*process \1 .* refused: StaleLeaseError: /m,
     );
+  });
+
+  it('prometheus: promtool accepts the rules, their tests, and the queries of the dashboard', async () => {
+    const directory = join(root, 'examples/prometheus');
+    await run('promtool', ['check', 'rules', 'rules.yml'], { cwd: directory });
+    await run('promtool', ['test', 'rules', 'rules.test.yml'], { cwd: directory });
+
+    const dashboard = JSON.parse(await readFile(join(directory, 'dashboard.json'), 'utf8')) as {
+      panels: { targets: { expr: string }[] }[];
+    };
+    const rules = dashboard.panels
+      .flatMap(({ targets }) => targets)
+      // Grafana replaces its variables before it asks Prometheus.
+      .map(({ expr }) => expr.replaceAll('$__rate_interval', '1m'))
+      .map((expr, index) => ({ record: `panel${index}`, expr }));
+    expect(rules.length).toBeGreaterThan(8);
+    await inScratch(async (scratch) => {
+      const file = join(scratch, 'queries.json');
+      await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));
+      await run('promtool', ['check', 'rules', file]);
+    });
   });
 });
