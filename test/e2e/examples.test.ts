@@ -15,7 +15,7 @@ describe('the examples', () => {
           tick,
         }));
       await eventually(() => expect(reports().length).toBeGreaterThan(1));
-      const [{ pid: leader }] = reports() as [{ pid: number }];
+      const leader = reports()[0]!.pid;
       process.kill(leader, 'SIGKILL');
       await eventually(() => expect(reports().filter(({ pid }) => pid !== leader)).toHaveLength(2));
       child.kill();

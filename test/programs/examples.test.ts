@@ -1,16 +1,21 @@
+import { spawn } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { startRedis } from '../../scripts/bench/servers.mjs';
+import { freePorts } from '../../scripts/faults/real-server.mjs';
 import { inScratch, root, run } from '../../scripts/packed.mjs';
-import { startCommand } from '../support/command.js';
+import { collectOutput, startCommand } from '../support/command.js';
+import { eventually } from '../support/eventually.js';
 import { runCopy } from '../support/example-copies.js';
 
 describe('the examples', () => {
   it('bullmq: two consumers never have two orders of one customer in work', async () => {
-    const redis = await startRedis();
+    const [port] = await freePorts(1);
+    const redis = spawn('redis-server', ['--bind', '127.0.0.1', '--port', `${port}`, '--save', '']);
+    const { output, ended } = collectOutput(redis);
     try {
-      const env = { ...process.env, REDIS_URL: `redis://${redis.address}` };
+      await eventually(() => expect(output.stdout).toContain('Ready to accept connections'));
+      const env = { ...process.env, REDIS_URL: `redis://127.0.0.1:${port}` };
       const { code, stdout } = await startCommand('dist-examples/bullmq/start.js', [], env).ended;
       const lines = stdout.matchAll(/^process (\d+) (begins|ends) order (\d+) of (\w+)$/gm);
       const events = [...lines].map(([, pid, event, order, customer]) => {
@@ -27,7 +32,8 @@ describe('the examples', () => {
       }
       expect(code).toBe(0);
     } finally {
-      await redis.stop();
+      redis.kill();
+      await ended;
     }
   });
 

@@ -84,10 +84,10 @@ describe('the manifests for Kubernetes', () => {
     const host = ts.createCompilerHost(options);
     const { getSourceFile, fileExists } = host;
     host.fileExists = (name) => name === file || fileExists(name);
-    host.getSourceFile = (name, ...rest) =>
+    host.getSourceFile = (name, version, ...rest) =>
       name === file
-        ? ts.createSourceFile(name, [...lines, wrong].join('\n'), ...rest)
-        : getSourceFile(name, ...rest);
+        ? ts.createSourceFile(name, [...lines, wrong].join('\n'), version)
+        : getSourceFile(name, version, ...rest);
     const errors = ts
       .getPreEmitDiagnostics(ts.createProgram([file], options, host))
       .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'));
