@@ -38,7 +38,7 @@ describe('the examples', () => {
   });
 
   it('prisma-fence: the database refuses the process that was paused', async () => {
-    const stdout = await runCopy('prisma-fence', {
+    const stdout = await runCopy('prisma-fence', 'start', {
       // Prisma downloads a program for migrations, which this example has none of, unless it gets the path of one.
       PRISMA_SCHEMA_ENGINE_BINARY: process.execPath,
     });
