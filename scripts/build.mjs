@@ -53,8 +53,8 @@ const TARGETS = {
     sources: 'examples',
     output: 'dist-examples',
     config: 'tsconfig.examples.json',
-    // Needs the client that Prisma generates.
-    uncompiled: /^prisma-fence(\/|$)/,
+    // The first needs the client that Prisma generates. The others are what a user installed and built in an example.
+    uncompiled: /^prisma-fence(\/|$)|\/(node_modules|dist)(\/|$)/,
   },
   page: {
     script: 'build:page',

@@ -8,16 +8,18 @@ const CONTINUES = '<!-- continues -->';
 /** Marks a block that demonstrates a bug: the tests with this name must fail. It precedes `CONTINUES`. */
 const FAILS = /<!-- fails: (.+) -->\s*(<!-- continues -->)?$/;
 
-/** Returns the pages of the repository's root, of sample-app/ and of docs/. */
+/** Returns the pages of the repository's root, of sample-app/, of examples/ and of docs/. */
 export function pages() {
-  const guides = readdirSync(join(root, 'docs'), { encoding: 'utf8', recursive: true }).filter(
-    (file) => file.endsWith('.md'),
+  const guides = ['docs', 'examples'].flatMap((folder) =>
+    readdirSync(join(root, folder), { encoding: 'utf8', recursive: true })
+      .filter((file) => file.endsWith('.md') && !file.includes('node_modules'))
+      .map((file) => `${folder}/${file}`),
   );
   const names = [
     ...['README.md', 'README.zh-CN.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md'],
     'sample-app/README.md',
   ];
-  return [...names, ...guides.map((file) => `docs/${file}`)].map((name) => ({
+  return [...names, ...guides].map((name) => ({
     name,
     text: readFileSync(join(root, name), 'utf8'),
   }));

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../packed.mjs';
 
-const FOLDERS = ['lib', 'test', 'scripts', 'schematics', 'sample-app', 'docs'];
+const FOLDERS = ['lib', 'test', 'scripts', 'schematics', 'sample-app', 'examples', 'docs'];
 /** A path from the root of the repository. The path of a URL, of a package or of another folder does not match. */
 const FROM_ROOT = new RegExp(`(?<![\\w/.@-])(?:${FOLDERS.join('|')})/[\\w./-]*\\w`, 'g');
 /** The last part of a path is enough for a test, and for a file of `lib`. */

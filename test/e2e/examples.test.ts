@@ -1,4 +1,6 @@
+import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { describe, expect, it } from 'vitest';
+import { freePorts } from '../../scripts/faults/real-server.mjs';
 import { startCommand } from '../support/command.js';
 import { eventually } from '../support/eventually.js';
 
@@ -13,7 +15,7 @@ describe('the examples', () => {
           tick,
         }));
       await eventually(() => expect(reports().length).toBeGreaterThan(1));
-      const [{ pid: leader }] = reports() as [{ pid: number }];
+      const leader = reports()[0]!.pid;
       process.kill(leader, 'SIGKILL');
       await eventually(() => expect(reports().filter(({ pid }) => pid !== leader)).toHaveLength(2));
       child.kill();
@@ -34,4 +36,34 @@ describe('the examples', () => {
     );
     expect(code).toBe(0);
   });
+
+  it.concurrent(
+    'kubernetes: the probe follows the connection, and SIGTERM ends the process',
+    async () => {
+      await using zookeeper = await EmbeddedZooKeeper.start();
+      const [port] = await freePorts(1);
+      const { child, ended } = startCommand('dist-examples/kubernetes/main.js', [], {
+        ...process.env,
+        PORT: String(port),
+        ZK_CONNECT_STRING: zookeeper.connectString,
+        ZK_SESSION_TIMEOUT: '1000',
+        POD_NAME: 'shop-1',
+      });
+      const call = async (path: string, method = 'GET') => {
+        const response = await fetch(`http://127.0.0.1:${port}${path}`, { method });
+        return { status: response.status, text: await response.text() };
+      };
+      await eventually(async () => expect(await call('/health')).toMatchObject({ status: 200 }));
+      expect(await call('/orders/7', 'POST')).toEqual({
+        status: 201,
+        text: 'shop-1 has paid order 7\n',
+      });
+      await zookeeper.stop();
+      await eventually(async () => expect(await call('/health')).toMatchObject({ status: 503 }));
+      await zookeeper.restart();
+      await eventually(async () => expect(await call('/health')).toMatchObject({ status: 200 }));
+      child.kill();
+      expect(await ended).toMatchObject({ signal: 'SIGTERM' });
+    },
+  );
 });

@@ -1,13 +1,21 @@
+import { spawn } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { startRedis } from '../../scripts/bench/servers.mjs';
-import { startCommand } from '../support/command.js';
+import { freePorts } from '../../scripts/faults/real-server.mjs';
+import { inScratch, root, run } from '../../scripts/packed.mjs';
+import { collectOutput, startCommand } from '../support/command.js';
+import { eventually } from '../support/eventually.js';
 import { runCopy } from '../support/example-copies.js';
 
 describe('the examples', () => {
   it('bullmq: two consumers never have two orders of one customer in work', async () => {
-    const redis = await startRedis();
+    const [port] = await freePorts(1);
+    const redis = spawn('redis-server', ['--bind', '127.0.0.1', '--port', `${port}`, '--save', '']);
+    const { output, ended } = collectOutput(redis);
     try {
-      const env = { ...process.env, REDIS_URL: `redis://${redis.address}` };
+      await eventually(() => expect(output.stdout).toContain('Ready to accept connections'));
+      const env = { ...process.env, REDIS_URL: `redis://127.0.0.1:${port}` };
       const { code, stdout } = await startCommand('dist-examples/bullmq/start.js', [], env).ended;
       const lines = stdout.matchAll(/^process (\d+) (begins|ends) order (\d+) of (\w+)$/gm);
       const events = [...lines].map(([, pid, event, order, customer]) => {
@@ -24,17 +32,39 @@ describe('the examples', () => {
       }
       expect(code).toBe(0);
     } finally {
-      await redis.stop();
+      redis.kill();
+      await ended;
     }
   });
 
   it('prisma-fence: the database refuses the process that was paused', async () => {
-    const stdout = await runCopy('prisma-fence', {
+    const stdout = await runCopy('prisma-fence', 'start', {
       // Prisma downloads a program for migrations, which this example has none of, unless it gets the path of one.
       PRISMA_SCHEMA_ENGINE_BINARY: process.execPath,
     });
     expect(stdout).toMatch(
       /^process (\d+) has the lock .*\nprocess (?!\1)\d+ has sold a phone, 9 are left\n[^]*process \1 .* refused: StaleLeaseError: /m,
     );
+  });
+
+  it('prometheus: promtool accepts the rules, their tests, and the queries of the dashboard', async () => {
+    const directory = join(root, 'examples/prometheus');
+    await run('promtool', ['check', 'rules', 'rules.yml'], { cwd: directory });
+    await run('promtool', ['test', 'rules', 'rules.test.yml'], { cwd: directory });
+
+    const dashboard = JSON.parse(await readFile(join(directory, 'dashboard.json'), 'utf8')) as {
+      panels: { targets: { expr: string }[] }[];
+    };
+    const rules = dashboard.panels
+      .flatMap(({ targets }) => targets)
+      // Grafana replaces its variables before it asks Prometheus.
+      .map(({ expr }) => expr.replaceAll('$__rate_interval', '1m'))
+      .map((expr, index) => ({ record: `panel${index}`, expr }));
+    expect(rules.length).toBeGreaterThan(8);
+    await inScratch(async (scratch) => {
+      const file = join(scratch, 'queries.json');
+      await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));
+      await run('promtool', ['check', 'rules', file]);
+    });
   });
 });

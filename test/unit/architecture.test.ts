@@ -153,7 +153,7 @@ describe('the files of lib/', () => {
   });
 });
 
-it.each(['lib', 'sample-app', 'scripts'])(
+it.each(['lib', 'sample-app', 'examples', 'scripts'])(
   'the files of %s import no other in a circle',
   (folder) => {
     expect(circular(importsBelow(folder))).toEqual([]);

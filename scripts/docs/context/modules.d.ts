@@ -9,19 +9,6 @@ declare module '@opentelemetry/sdk-node' {
   }
 }
 
-// Prisma generates its client from a schema.
-declare module '@prisma/client' {
-  interface Goods {
-    update(args: {
-      where: { id: number };
-      data: { left: { decrement: number } };
-    }): Promise<unknown>;
-  }
-  export class PrismaClient {
-    $transaction<T>(fn: (tx: { goods: Goods }) => Promise<T>): Promise<T>;
-  }
-}
-
 declare module 'zod' {
   interface Schema<T> {
     int(): this;
