@@ -9,7 +9,7 @@ import { eventually } from '../support/eventually.js';
 import { runCopy } from '../support/example-copies.js';
 
 describe('the examples', () => {
-  it('bullmq: two consumers never have two orders of one customer in work', async () => {
+  it.concurrent('bullmq: two consumers never have two orders of one customer in work', async () => {
     const [port] = await freePorts(1);
     const redis = spawn('redis-server', ['--bind', '127.0.0.1', '--port', `${port}`, '--save', '']);
     const { output, ended } = collectOutput(redis);
@@ -37,9 +37,9 @@ describe('the examples', () => {
     }
   });
 
-  it('prisma-fence: the database refuses the process that was paused', async () => {
+  it.concurrent('prisma-fence: the database refuses the process that was paused', async () => {
     const stdout = await runCopy('prisma-fence', 'start', {
-      // Prisma downloads a program for migrations, which this example has none of, unless it gets the path of one.
+      // With the path of any program, Prisma does not download its engine for migrations, which this example has none of.
       PRISMA_SCHEMA_ENGINE_BINARY: process.execPath,
     });
     expect(stdout).toMatch(
@@ -47,24 +47,27 @@ describe('the examples', () => {
     );
   });
 
-  it('prometheus: promtool accepts the rules, their tests, and the queries of the dashboard', async () => {
-    const directory = join(root, 'examples/prometheus');
-    await run('promtool', ['check', 'rules', 'rules.yml'], { cwd: directory });
-    await run('promtool', ['test', 'rules', 'rules.test.yml'], { cwd: directory });
+  it.concurrent(
+    'prometheus: promtool accepts the rules, their tests, and the queries of the dashboard',
+    async () => {
+      const directory = join(root, 'examples/prometheus');
+      await run('promtool', ['check', 'rules', 'rules.yml'], { cwd: directory });
+      await run('promtool', ['test', 'rules', 'rules.test.yml'], { cwd: directory });
 
-    const dashboard = JSON.parse(await readFile(join(directory, 'dashboard.json'), 'utf8')) as {
-      panels: { targets: { expr: string }[] }[];
-    };
-    const rules = dashboard.panels
-      .flatMap(({ targets }) => targets)
-      // Grafana replaces its variables before it asks Prometheus.
-      .map(({ expr }) => expr.replaceAll('$__rate_interval', '1m'))
-      .map((expr, index) => ({ record: `panel${index}`, expr }));
-    expect(rules.length).toBeGreaterThan(8);
-    await inScratch(async (scratch) => {
-      const file = join(scratch, 'queries.json');
-      await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));
-      await run('promtool', ['check', 'rules', file]);
-    });
-  });
+      const dashboard = JSON.parse(await readFile(join(directory, 'dashboard.json'), 'utf8')) as {
+        panels: { targets: { expr: string }[] }[];
+      };
+      const rules = dashboard.panels
+        .flatMap(({ targets }) => targets)
+        // Grafana replaces its variables before it asks Prometheus.
+        .map(({ expr }) => expr.replaceAll('$__rate_interval', '1m'))
+        .map((expr, index) => ({ record: `panel${index}`, expr }));
+      expect(rules.length).toBeGreaterThan(8);
+      await inScratch(async (scratch) => {
+        const file = join(scratch, 'queries.json');
+        await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));
+        await run('promtool', ['check', 'rules', file]);
+      });
+    },
+  );
 });
