@@ -7,8 +7,9 @@ import { eventually } from '../support/eventually.js';
 describe('the examples', () => {
   it.concurrent(
     'cron: no tick is run twice, although there are three replicas and the leader is killed',
-    async () => {
+    async ({ onTestFinished }) => {
       const { child, ended, output } = startCommand('dist-examples/cron/start.js', []);
+      onTestFinished(() => void child.kill());
       const reports = () =>
         [...output.stdout.matchAll(/ process (\d+): report of (\S+)\n/g)].map(([, pid, tick]) => ({
           pid: Number(pid),
@@ -28,14 +29,18 @@ describe('the examples', () => {
     },
   );
 
-  it.concurrent('typeorm-fence: the database refuses the process that was paused', async () => {
-    const { ended } = startCommand('dist-examples/typeorm-fence/start.js', []);
-    const { code, stdout } = await ended;
-    expect(stdout).toMatch(
-      /^process (\d+) has the lock .*\nprocess (?!\1)\d+ has sold a phone, 9 are left\n[^]*process \1 .* refused: StaleLeaseError: /m,
-    );
-    expect(code).toBe(0);
-  });
+  it.concurrent(
+    'typeorm-fence: the database refuses the process that was paused',
+    async ({ onTestFinished }) => {
+      const { child, ended } = startCommand('dist-examples/typeorm-fence/start.js', []);
+      onTestFinished(() => void child.kill());
+      const { code, stdout } = await ended;
+      expect(stdout).toMatch(
+        /^process (\d+) has the lock .*\nprocess (?!\1)\d+ has sold a phone, 9 are left\n[^]*process \1 .* refused: StaleLeaseError: /m,
+      );
+      expect(code).toBe(0);
+    },
+  );
 
   it.concurrent(
     'kubernetes: the probe follows the connection, and SIGTERM ends the process',

@@ -9,37 +9,49 @@ import { eventually } from '../support/eventually.js';
 import { runCopy } from '../support/example-copies.js';
 
 describe('the examples', () => {
-  it('bullmq: two consumers never have two orders of one customer in work', async () => {
-    const [port] = await freePorts(1);
-    const redis = spawn('redis-server', ['--bind', '127.0.0.1', '--port', `${port}`, '--save', '']);
-    const { output, ended } = collectOutput(redis);
-    try {
-      await eventually(() => expect(output.stdout).toContain('Ready to accept connections'));
-      const env = { ...process.env, REDIS_URL: `redis://127.0.0.1:${port}` };
-      const { code, stdout } = await startCommand('dist-examples/bullmq/start.js', [], env).ended;
-      const lines = stdout.matchAll(/^process (\d+) (begins|ends) order (\d+) of (\w+)$/gm);
-      const events = [...lines].map(([, pid, event, order, customer]) => {
-        return { pid, event, order, customer };
-      });
-      expect(events).toHaveLength(16);
-      expect(new Set(events.map(({ pid }) => pid)).size).toBe(2);
-      for (const customer of ['Ann', 'Bob']) {
-        const own = events.filter((each) => each.customer === customer);
-        for (let at = 0; at < own.length; at += 2) {
-          expect(own[at]).toMatchObject({ event: 'begins' });
-          expect(own[at + 1]).toEqual({ ...own[at], event: 'ends' });
+  it.concurrent(
+    'bullmq: two consumers never have two orders of one customer in work',
+    async ({ onTestFinished }) => {
+      const [port] = await freePorts(1);
+      const redis = spawn('redis-server', [
+        '--bind',
+        '127.0.0.1',
+        '--port',
+        `${port}`,
+        '--save',
+        '',
+      ]);
+      const { output, ended } = collectOutput(redis);
+      try {
+        await eventually(() => expect(output.stdout).toContain('Ready to accept connections'));
+        const env = { ...process.env, REDIS_URL: `redis://127.0.0.1:${port}` };
+        const example = startCommand('dist-examples/bullmq/start.js', [], env);
+        onTestFinished(() => void example.child.kill());
+        const { code, stdout } = await example.ended;
+        const lines = stdout.matchAll(/^process (\d+) (begins|ends) order (\d+) of (\w+)$/gm);
+        const events = [...lines].map(([, pid, event, order, customer]) => {
+          return { pid, event, order, customer };
+        });
+        expect(events).toHaveLength(16);
+        expect(new Set(events.map(({ pid }) => pid)).size).toBe(2);
+        for (const customer of ['Ann', 'Bob']) {
+          const own = events.filter((each) => each.customer === customer);
+          for (let at = 0; at < own.length; at += 2) {
+            expect(own[at]).toMatchObject({ event: 'begins' });
+            expect(own[at + 1]).toEqual({ ...own[at], event: 'ends' });
+          }
         }
+        expect(code).toBe(0);
+      } finally {
+        redis.kill();
+        await ended;
       }
-      expect(code).toBe(0);
-    } finally {
-      redis.kill();
-      await ended;
-    }
-  });
+    },
+  );
 
-  it('prisma-fence: the database refuses the process that was paused', async () => {
+  it.concurrent('prisma-fence: the database refuses the process that was paused', async () => {
     const stdout = await runCopy('prisma-fence', 'start', {
-      // Prisma downloads a program for migrations, which this example has none of, unless it gets the path of one.
+      // With the path of any program, Prisma does not download its engine for migrations, which this example has none of.
       PRISMA_SCHEMA_ENGINE_BINARY: process.execPath,
     });
     expect(stdout).toMatch(
@@ -47,24 +59,27 @@ describe('the examples', () => {
     );
   });
 
-  it('prometheus: promtool accepts the rules, their tests, and the queries of the dashboard', async () => {
-    const directory = join(root, 'examples/prometheus');
-    await run('promtool', ['check', 'rules', 'rules.yml'], { cwd: directory });
-    await run('promtool', ['test', 'rules', 'rules.test.yml'], { cwd: directory });
+  it.concurrent(
+    'prometheus: promtool accepts the rules, their tests, and the queries of the dashboard',
+    async () => {
+      const directory = join(root, 'examples/prometheus');
+      await run('promtool', ['check', 'rules', 'rules.yml'], { cwd: directory });
+      await run('promtool', ['test', 'rules', 'rules.test.yml'], { cwd: directory });
 
-    const dashboard = JSON.parse(await readFile(join(directory, 'dashboard.json'), 'utf8')) as {
-      panels: { targets: { expr: string }[] }[];
-    };
-    const rules = dashboard.panels
-      .flatMap(({ targets }) => targets)
-      // Grafana replaces its variables before it asks Prometheus.
-      .map(({ expr }) => expr.replaceAll('$__rate_interval', '1m'))
-      .map((expr, index) => ({ record: `panel${index}`, expr }));
-    expect(rules.length).toBeGreaterThan(8);
-    await inScratch(async (scratch) => {
-      const file = join(scratch, 'queries.json');
-      await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));
-      await run('promtool', ['check', 'rules', file]);
-    });
-  });
+      const dashboard = JSON.parse(await readFile(join(directory, 'dashboard.json'), 'utf8')) as {
+        panels: { targets: { expr: string }[] }[];
+      };
+      const rules = dashboard.panels
+        .flatMap(({ targets }) => targets)
+        // Grafana replaces its variables before it asks Prometheus.
+        .map(({ expr }) => expr.replaceAll('$__rate_interval', '1m'))
+        .map((expr, index) => ({ record: `panel${index}`, expr }));
+      expect(rules.length).toBeGreaterThan(8);
+      await inScratch(async (scratch) => {
+        const file = join(scratch, 'queries.json');
+        await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));
+        await run('promtool', ['check', 'rules', file]);
+      });
+    },
+  );
 });
