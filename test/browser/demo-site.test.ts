@@ -240,6 +240,9 @@ describe('the page without a server', () => {
       const page = await open(LINK.replace('lang=en', `lang=${language}`), { colorScheme });
       await over(page);
       expect(await violationsOf(page)).toEqual([]);
+      await page.setViewportSize({ width: 360, height: 800 });
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360);
+      expect(await violationsOf(page)).toEqual([]);
     }
   });
 });
