@@ -143,8 +143,8 @@ describe('the page without a server', () => {
     await expect.poll(() => cells(1)).toEqual(['Instance 1', 'Instance 2']);
     expect(await cells(5)).toEqual(['died', 'holds']);
     await page.getByRole('button', { name: 'Run both' }).click();
+    await page.getByRole('heading', { name: '20 phones. 60 buyers. 3 servers.' }).waitFor();
     await over(page);
-    expect(await page.locator('h1').textContent()).toBe('20 phones. 60 buyers. 3 servers.');
     expect((await verdictsOf(page))[1]).toBe('Sold exactly 20, none twice.');
   });
 
@@ -241,7 +241,8 @@ describe('the page without a server', () => {
       await over(page);
       expect(await violationsOf(page)).toEqual([]);
       await page.setViewportSize({ width: 360, height: 800 });
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360);
+      // The page draws its timelines again.
+      await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBe(360);
       expect(await violationsOf(page)).toEqual([]);
     }
   });
