@@ -8,6 +8,7 @@ import type {
   LockMode,
   SaleSettings,
 } from '../live/events.js';
+import { reasonOf } from '../seckill/not-granted.js';
 import type { EventLog } from './event-log.js';
 import type { SimulatedDatabase } from './simulated-database.js';
 
@@ -25,13 +26,6 @@ const ACQUIRE_OPTIONS = {
   lingering: { linger: 500 },
   strict: { fairness: 'strict' },
 } as const;
-
-/** Why a lock was not granted, by the code of the error. */
-const NOT_GRANTED: Readonly<Record<string, string>> = {
-  BUSY: 'busy',
-  TIMEOUT: 'timed-out',
-  CANCELLED: 'cancelled',
-};
 
 /** Begins a fault, or ends it. */
 export type InstanceAction = Fault | 'resume' | 'heal' | 'revive';
@@ -239,8 +233,7 @@ export class SimulatedShop {
       return await mutex.withLock(sell, ACQUIRE_OPTIONS[mode]);
     } catch (error) {
       if (granted) throw error;
-      const reason = NOT_GRANTED[(error as { code?: string }).code ?? ''] ?? 'failed';
-      log.add({ type: 'not-granted', reason, ...event });
+      log.add({ type: 'not-granted', reason: reasonOf(error), ...event });
       return 'refused';
     }
   }

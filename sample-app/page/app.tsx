@@ -57,6 +57,7 @@ export function App({ source, top }: AppProps) {
     [source],
   );
 
+  const story = storyWithoutSale(live);
   const sales = shownSales(live, settings);
   const isRunning =
     status?.scenario !== undefined ||
@@ -103,8 +104,16 @@ export function App({ source, top }: AppProps) {
       <main>
         <section class="hero">
           <div>
-            <h1>{messages.headline(items, buyers, servers)}</h1>
-            <p class="lead">{messages.lead(...delay)}</p>
+            <h1>
+              {story
+                ? messages.scenarioNames[story.scenario]
+                : messages.headline(items, buyers, servers)}
+            </h1>
+            <p class="lead">
+              {story
+                ? messages.captions['killed-leader'].start(undefined)
+                : messages.lead(...delay)}
+            </p>
           </div>
           <Actions
             messages={messages}
@@ -132,7 +141,7 @@ export function App({ source, top }: AppProps) {
             messages={messages}
             servers={servers}
             live={live}
-            sales={sales}
+            sales={story ? [] : sales}
             link={() => linkTo(settings, location.href, language, source.linkParameters?.())}
           />
         </div>
@@ -140,6 +149,7 @@ export function App({ source, top }: AppProps) {
           live={live}
           messages={messages}
           sales={sales}
+          story={story}
           canControl={canControl}
           onAction={(number, action) => post(`instances/${number}/${action}`)}
           onZookeeper={(action) => post(`zookeeper/${action}`)}
@@ -160,6 +170,13 @@ function captionOf(
   if (!caption || (isPast && !status?.scenario)) return undefined;
   const texts: Readonly<Record<string, (instance?: number) => string>> = captions[caption.scenario];
   return texts[caption.caption]?.(caption.instance);
+}
+
+/** The story that is played, or that was played last, if it is one about the leader: it has no sale. */
+function storyWithoutSale({ run: { story, sales }, status }: LiveRun) {
+  if (story?.scenario !== 'killed-leader') return undefined;
+  const isPast = status?.sales.some(({ sale }) => (sales.get(sale)?.startedAt ?? 0) > story.from);
+  return isPast ? undefined : story;
 }
 
 /** The sales that the server shows; before the first one, places for those of the settings. */

@@ -1,21 +1,26 @@
 import type { LockMode } from '../live/events.js';
 import type { TimelineText } from './timeline/text.js';
 
-/** What the marks of a sale's timeline mean. */
-export function Legend({ mode, text }: { mode: LockMode; text: TimelineText }) {
-  const { buys, overwrites, holds, waits, refused, handOver } = text.legend;
+/** What the marks of the timeline of a sale, or of the leaders, mean. */
+export function Legend({ mode, text }: { mode: LockMode | 'leaders'; text: TimelineText }) {
+  const { buys, overwrites, holds, leads, waits, refused, handOver } = text.legend;
   const entries =
-    mode === 'none'
+    mode === 'leaders'
       ? [
-          ['hold', buys],
-          ['over', overwrites],
-        ]
-      : [
-          ['hold', holds],
-          ['wait', waits],
-          ['refused', refused],
+          ['hold', leads],
           ['hand-over', handOver],
-        ];
+        ]
+      : mode === 'none'
+        ? [
+            ['hold', buys],
+            ['over', overwrites],
+          ]
+        : [
+            ['hold', holds],
+            ['wait', waits],
+            ['refused', refused],
+            ['hand-over', handOver],
+          ];
   const all = [...entries, ['unconfirmed', text.bands.unconfirmed]];
   return (
     <ul class="legend">

@@ -4,8 +4,8 @@ import { type Action, InstanceHead } from './instance-head.js';
 import { Legend } from './legend.js';
 import { STALE_AFTER, type LiveRun, unconfirmedSince } from './live-run.js';
 import type { Messages } from './messages/messages.js';
-import type { RunModel, SaleModel } from './run/run-model.js';
-import { timelineOf } from './run/timeline-data.js';
+import type { RunModel, SaleModel, StoryModel } from './run/run-model.js';
+import { leadersOf, type Present, timelineOf } from './run/timeline-data.js';
 import { verdictOf } from './run/verdict.js';
 import { Zookeeper } from './zookeeper.js';
 import type { TimelineData } from './timeline/data.js';
@@ -29,6 +29,8 @@ interface SalesProps {
   live: LiveRun;
   messages: Messages;
   sales: readonly ShownSale[];
+  /** A story without a sale: its picture replaces those of sales. */
+  story: StoryModel | undefined;
   canControl: boolean;
   onAction: (instance: number, action: Action) => void;
   onZookeeper: (action: 'pause' | 'resume') => void;
@@ -36,7 +38,7 @@ interface SalesProps {
 
 /** ZooKeeper and the instances, and for each sale its verdict and its timeline. */
 export function Sales(props: SalesProps) {
-  const { live, messages, sales, canControl, onAction } = props;
+  const { live, messages, sales, story, canControl, onAction } = props;
   const isWide = useMedia('(min-width: 64rem)');
   const numbers = live.status?.instances.map(({ number }) => number) ?? [1, 2, 3];
   const head = (hasButtons: boolean) => (lane: number) => (
@@ -48,6 +50,10 @@ export function Sales(props: SalesProps) {
       onAction={hasButtons ? (action) => onAction(numbers[lane]!, action) : undefined}
     />
   );
+  const sizesOf = (isLast: boolean): LaneSizes =>
+    isWide
+      ? { head: 0, body: BESIDE - LABEL_HEIGHT - LANE_GAP }
+      : { head: isLast ? BUTTONS_ABOVE : NAME_ABOVE, body: NARROW_BODY };
   const zookeeper = (
     <Zookeeper
       live={live}
@@ -57,7 +63,7 @@ export function Sales(props: SalesProps) {
     />
   );
   return (
-    <section class={`sales ${isWide ? 'wide' : 'narrow'} of-${sales.length}`}>
+    <section class={`sales ${isWide ? 'wide' : 'narrow'} of-${story ? 1 : sales.length}`}>
       {isWide ? (
         <div class="instances">
           {zookeeper}
@@ -70,11 +76,26 @@ export function Sales(props: SalesProps) {
       ) : (
         zookeeper
       )}
-      {sales.map((each, index) => {
+      {story && (
+        <article class="sale">
+          <header>
+            <h2>{messages.scenarioNames[story.scenario]}</h2>
+            <p class="verdict neutral" data-over={story.until !== undefined} role="status">
+              {messages.leader(live.status?.instances.find(({ leads }) => leads)?.number)}
+            </p>
+          </header>
+          <Timeline
+            data={leadersOf(live.run, story, presentOf(live, messages))}
+            text={messages.timeline}
+            sizes={sizesOf(true)}
+            waitStyle="area"
+            head={isWide ? () => null : head(true)}
+          />
+          <Legend mode="leaders" text={messages.timeline} />
+        </article>
+      )}
+      {(story ? [] : sales).map((each, index) => {
         const isLast = index === sales.length - 1;
-        const sizes: LaneSizes = isWide
-          ? { head: 0, body: BESIDE - LABEL_HEIGHT - LANE_GAP }
-          : { head: isLast ? BUTTONS_ABOVE : NAME_ABOVE, body: NARROW_BODY };
         return (
           <article class="sale" key={index}>
             <SaleSummary {...each} live={live} messages={messages} />
@@ -83,7 +104,7 @@ export function Sales(props: SalesProps) {
               key={each.sale?.sale}
               data={saleTimeline(live, messages, each.sale)}
               text={messages.timeline}
-              sizes={sizes}
+              sizes={sizesOf(isLast)}
               waitStyle="area"
               head={isWide ? () => null : head(isLast)}
             />
@@ -95,27 +116,30 @@ export function Sales(props: SalesProps) {
   );
 }
 
+/** What the page knows now, beside the events. */
+function presentOf(live: LiveRun, messages: Messages): Present {
+  const instances = live.status?.instances ?? [];
+  const since = instances.flatMap((instance): [number, number][] => {
+    const from = unconfirmedSince(instance, live);
+    return from === undefined ? [] : [[instance.number, from]];
+  });
+  const numbers = instances.length > 0 ? instances.map(({ number }) => number) : [1, 2, 3];
+  const lanes = numbers.map((number) => messages.instance(number));
+  return { now: live.now, lanes, unconfirmedSince: new Map(since) };
+}
+
 /** The timeline of a sale as the page knows it now. */
 export function saleTimeline(
   live: LiveRun,
   messages: Messages,
   sale: SaleModel | undefined,
 ): TimelineData {
-  const instances = live.status?.instances ?? [];
-  const since = instances.flatMap((instance): [number, number][] => {
-    const from = unconfirmedSince(instance, live);
-    return from === undefined ? [] : [[instance.number, from]];
-  });
-  const lanes = (instances.length > 0 ? instances.map(({ number }) => number) : [1, 2, 3]).map(
-    (number) => messages.instance(number),
-  );
-  const timeline = () =>
-    timelineOf(live.run, sale, { now: live.now, lanes, unconfirmedSince: new Map(since) });
+  const present = presentOf(live, messages);
   // Nothing of a sale changes after its end while all is confirmed, except by late reports.
-  if (!sale?.end || since.length > 0) return timeline();
+  if (!sale?.end || present.unconfirmedSince.size > 0) return timelineOf(live.run, sale, present);
   const known = ended.get(sale);
   if (known && known.run === live.run && known.messages === messages) return known.data;
-  const data = timeline();
+  const data = timelineOf(live.run, sale, present);
   ended.set(sale, { run: live.run, messages, data });
   return data;
 }
@@ -137,6 +161,9 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
   const late = [...(sale?.purchases.values() ?? [])].filter(
     ({ outcome }) => outcome === 'refused',
   ).length;
+  const unconnected = live.run.log
+    .filter((line) => line.sale === sale?.sale && line.reason === 'no-connection')
+    .reduce((sum, { count = 0 }) => sum + count, 0);
   const age = status?.confirmedAt === undefined ? undefined : live.now - status.confirmedAt;
   return (
     <header>
@@ -176,6 +203,7 @@ function SaleSummary(props: ShownSale & { live: LiveRun; messages: Messages }) {
           <>
             {messages.database(orders, stock)}
             {late > 0 && ` · ${messages.byFence(late)}`}
+            {unconnected > 0 && ` · ${messages.unconnected(unconnected)}`}
             {sale.end?.orders === undefined && age !== undefined && age > STALE_AFTER && (
               <span class="old"> · {messages.lastRead(messages.seconds(age))}</span>
             )}

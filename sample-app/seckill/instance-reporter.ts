@@ -3,6 +3,7 @@ import type { DiagnosticsMessages } from 'nestjs-zookeeper/recipes';
 import { PURCHASE_CHANNEL, type PurchaseMessage } from '../shop/purchase-steps.js';
 import { monotonicNow } from './clock.js';
 import type { InstanceReport, ReportedEvent } from './instance-report.js';
+import { reasonOf } from './not-granted.js';
 
 /** Milliseconds between two reports. */
 const INTERVAL = 50;
@@ -50,8 +51,9 @@ export class InstanceReporter {
   private subscribeToLeases(): void {
     const ids = new WeakMap<object, string>();
     let granted: string | undefined;
-    subscribe('nestjs-zookeeper:wait', (message) => {
-      const { event, wait } = message as DiagnosticsMessages['nestjs-zookeeper:wait'];
+    subscribe('nestjs-zookeeper:wait', (published) => {
+      const message = published as DiagnosticsMessages['nestjs-zookeeper:wait'];
+      const { event, wait } = message;
       const { key } = wait.lock;
       if (event === 'began') {
         const lease = `${process.pid}-${++this.leases}`;
@@ -62,7 +64,9 @@ export class InstanceReporter {
         granted = ids.get(wait);
       } else {
         const lease = ids.get(wait)!;
-        this.add({ type: 'not-granted', lease, key, reason: event });
+        // `event` does not tell a lost connection from other failures.
+        const reason = message.event === 'failed' ? reasonOf(message.error) : event;
+        this.add({ type: 'not-granted', lease, key, reason });
       }
     });
     subscribe('nestjs-zookeeper:hold', (message) => {

@@ -127,6 +127,27 @@ describe('the page without a server', () => {
     await page.getByText('录像无法改变。').waitFor();
   });
 
+  it('shows the leaders in the story of the killed leader, and no sale', async () => {
+    const page = await open(LINK);
+    await over(page);
+    await page.getByRole('button', { name: 'The killed leader' }).click();
+    await page.getByRole('heading', { name: 'The killed leader', level: 1 }).waitFor();
+    await expect
+      .poll(() => page.locator('.caption').textContent())
+      .toBe('There was never more than one leader.');
+    expect(await verdictsOf(page)).toEqual(['Instance 2 leads.']);
+    expect(await page.locator('.tally').count()).toBe(0);
+    await page.locator('.timeline-table summary').click();
+    const cells = (column: number) =>
+      page.locator(`.timeline-table td:nth-child(${column})`).allTextContents();
+    await expect.poll(() => cells(1)).toEqual(['Instance 1', 'Instance 2']);
+    expect(await cells(5)).toEqual(['died', 'holds']);
+    await page.getByRole('button', { name: 'Run both' }).click();
+    await page.getByRole('heading', { name: '20 phones. 60 buyers. 3 servers.' }).waitFor();
+    await over(page);
+    expect((await verdictsOf(page))[1]).toBe('Sold exactly 20, none twice.');
+  });
+
   it('simulates the run of a link, and repeats it', async () => {
     const pages = await Promise.all([open(LINK), open(LINK)]);
     for (const page of pages) {
@@ -218,6 +239,10 @@ describe('the page without a server', () => {
     for (const language of ['en', 'zh']) {
       const page = await open(LINK.replace('lang=en', `lang=${language}`), { colorScheme });
       await over(page);
+      expect(await violationsOf(page)).toEqual([]);
+      await page.setViewportSize({ width: 360, height: 800 });
+      // The page draws its timelines again.
+      await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBe(360);
       expect(await violationsOf(page)).toEqual([]);
     }
   });

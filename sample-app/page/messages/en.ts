@@ -51,6 +51,7 @@ const NOT_GRANTED: Readonly<Record<string, string>> = {
   busy: 'the lock was held',
   'timed-out': 'the wait was too long',
   cancelled: 'the wait was cancelled',
+  'no-connection': 'there was no connection to ZooKeeper',
   failed: 'the client reported an error',
 };
 
@@ -172,7 +173,7 @@ export const en: Messages = {
     },
     'killed-leader': {
       start: () => 'One instance leads. It alone closes unpaid orders.',
-      kill: (number) => `${Instance(number)} leads, and was killed.`,
+      kill: (number) => `${Instance(number)}, the leader, was killed.`,
       elected: (number) => `Its session expired. ${Instance(number)} was elected in its place.`,
       revive: (number) => `${Instance(number)} starts again, as a follower.`,
       end: () => 'There was never more than one leader.',
@@ -194,6 +195,7 @@ export const en: Messages = {
   verdict,
   tally: { sold: 'Sold', soldOut: 'Sold out', refused: 'Refused', unanswered: 'Unanswered' },
   byFence: (number) => `${count(number, 'late write')} refused by the fence`,
+  unconnected: (number) => `${count(number, 'request')} without a connection to ZooKeeper`,
   database: (orders, stock) =>
     orders === undefined
       ? 'The database has not answered yet.'
@@ -202,6 +204,7 @@ export const en: Messages = {
   instance: Instance,
   holds: 'holds',
   leads: 'leads',
+  leader: (number) => (number === undefined ? 'No instance leads.' : `${Instance(number)} leads.`),
   states: {
     starting: 'starting',
     dead: 'dead',

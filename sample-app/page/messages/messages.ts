@@ -43,13 +43,17 @@ export interface Messages {
   readonly preparing: string;
   readonly verdict: (verdict: Verdict) => string;
   readonly tally: Readonly<Record<keyof Tally, string>>;
-  /** How many late writes the fence refused. Other refused requests got no lock or no connection. */
+  /** How many late writes the fence refused. */
   readonly byFence: (count: number) => string;
+  /** How many requests got no lock because there was no connection. */
+  readonly unconnected: (count: number) => string;
   readonly database: (orders: number | undefined, stock: number | undefined) => string;
   readonly lastRead: (age: string) => string;
   readonly instance: (number: number) => string;
   readonly holds: string;
   readonly leads: string;
+  /** Undefined: none leads. */
+  readonly leader: (instance: number | undefined) => string;
   readonly states: Readonly<
     Record<
       'starting' | 'dead' | 'connected' | 'connecting' | 'suspended' | 'lost' | 'paused',

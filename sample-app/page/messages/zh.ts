@@ -47,6 +47,7 @@ const NOT_GRANTED: Readonly<Record<string, string>> = {
   busy: '锁被占用',
   'timed-out': '等待超时',
   cancelled: '等待被取消',
+  'no-connection': '与 ZooKeeper 没有连接',
   failed: '客户端出错',
 };
 
@@ -184,12 +185,15 @@ export const zh: Messages = {
   verdict,
   tally: { sold: '买到', soldOut: '售罄', refused: '被拒', unanswered: '未应答' },
   byFence: (number) => `栅栏拒绝了 ${n(number)} 次迟到的写入`,
+  unconnected: (number) => `${n(number)} 个请求时与 ZooKeeper 没有连接`,
   database: (orders, stock) =>
     orders === undefined ? '数据库尚未应答。' : `数据库：${n(orders)} 个订单，库存 ${stock}`,
   lastRead: (age) => `${age}前读取`,
   instance,
   holds: '持锁',
   leads: '主节点',
+  leader: (number) =>
+    number === undefined ? '目前没有主节点。' : `${instance(number)} 是主节点。`,
   states: {
     starting: '启动中',
     dead: '进程已死',

@@ -18,6 +18,7 @@ export const EMPTY_RUN: RunModel = {
   sales: new Map(),
   silences: [],
   log: [],
+  terms: [],
 };
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
@@ -123,6 +124,7 @@ function apply(draft: Draft, event: RunEvent): void {
       const { instance, state } = event;
       setBand(draft, instance, 'suspended', at, state === 'SUSPENDED');
       setBand(draft, instance, 'lost', at, state === 'LOST');
+      if (state === 'LOST') endTerm(draft, instance, at, 'lost');
       return;
     }
     case 'died':
@@ -130,6 +132,7 @@ function apply(draft: Draft, event: RunEvent): void {
         setBand(draft, event.instance, kind, at, false);
       }
       setBand(draft, event.instance, 'dead', at, true);
+      endTerm(draft, event.instance, at, 'died');
       return;
     case 'started':
       setBand(draft, event.instance, 'dead', at, false);
@@ -139,8 +142,13 @@ function apply(draft: Draft, event: RunEvent): void {
       return;
     case 'caption':
       draft.caption = event;
+      if (event.caption === 'start') draft.story = { scenario: event.scenario, from: at };
+      else if (draft.story && (event.caption === 'end' || event.caption === 'aborted')) {
+        draft.story = { ...draft.story, until: at };
+      }
       return;
     case 'leader':
+      draft.terms = [...draft.terms, { instance: event.instance, from: at }];
       return;
   }
 }
@@ -181,6 +189,12 @@ function setBand(
   const own = instance.bands.filter((band) => band.kind === kind);
   const bands = [...others, ...setPeriod(own, at, begins, { kind })];
   draft.instances.set(number, { number, bands });
+}
+
+function endTerm(draft: Draft, instance: number, until: number, outcome: 'died' | 'lost'): void {
+  draft.terms = draft.terms.map((term) =>
+    term.instance === instance && term.until === undefined ? { ...term, until, outcome } : term,
+  );
 }
 
 /** When the instance died while this lease or purchase was open; undefined if it did not. */

@@ -1,4 +1,11 @@
-import type { Fault, LockMode, RunEvent, SaleSettings, Tally } from '../../live/events.js';
+import type {
+  Fault,
+  LockMode,
+  RunEvent,
+  SaleSettings,
+  Scenario,
+  Tally,
+} from '../../live/events.js';
 
 /** The state of a run after its events so far. */
 export interface RunModel {
@@ -12,11 +19,25 @@ export interface RunModel {
   readonly silences: readonly Period[];
   readonly log: readonly LogLine[];
   readonly caption?: Extract<RunEvent, { type: 'caption' }>;
+  /** The scenario that was played last. */
+  readonly story?: StoryModel;
+  /** The leaders in the order of their elections. */
+  readonly terms: readonly LeaderTerm[];
 }
 
 export interface Period {
   readonly from: number;
   readonly until?: number;
+}
+
+export interface StoryModel extends Period {
+  readonly scenario: Scenario;
+}
+
+export interface LeaderTerm extends Period {
+  readonly instance: number;
+  /** How the term ended: the process died, or noticed that its session had ended. */
+  readonly outcome?: 'died' | 'lost';
 }
 
 export type InstanceBandKind = 'paused' | 'cut' | 'suspended' | 'lost' | 'dead';

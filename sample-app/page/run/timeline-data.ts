@@ -1,6 +1,6 @@
 import type { TimelineBand, TimelineData, TimelineLease, TimelineWrite } from '../timeline/data.js';
 import { diedAt } from './model.js';
-import type { LeaseModel, Period, RunModel, SaleModel } from './run-model.js';
+import type { LeaseModel, Period, RunModel, SaleModel, StoryModel } from './run-model.js';
 
 /** What else the page knows about the present. */
 export interface Present {
@@ -18,10 +18,56 @@ const LEAST = 400;
 export function timelineOf(
   run: RunModel,
   sale: SaleModel | undefined,
-  { now, lanes, unconfirmedSince }: Present,
+  present: Present,
 ): TimelineData {
+  const { now, lanes } = present;
   const start = sale?.startedAt ?? now - 2 * LEAST;
   const end = Math.max(sale?.end?.at ?? now, lastEnd(sale));
+  const { leases, handOvers, ranks } = sale
+    ? leasesOf(run, sale, start, now)
+    : { leases: [], handOvers: [], ranks: new Map<string, number>() };
+  return {
+    from: 0,
+    until: Math.max(LEAST, end - start),
+    lanes,
+    leases,
+    bands: bandsOf(run, start, end, present),
+    handOvers,
+    writes: sale ? writesOf(run, sale, start, ranks) : [],
+    violations: [],
+  };
+}
+
+/** The timeline of the leaders during a story, in milliseconds since the story began. */
+export function leadersOf(run: RunModel, story: StoryModel, present: Present): TimelineData {
+  const { from: start, until: end = present.now } = story;
+  const terms = run.terms.filter(({ from, until = end }) => from <= end && until >= start);
+  return {
+    from: 0,
+    until: Math.max(LEAST, end - start),
+    lanes: present.lanes,
+    leases: terms.map(({ instance, from, until, outcome }, index): TimelineLease => {
+      const next = terms[index + 1]?.from;
+      return {
+        ...{ lane: instance - 1, key: 'leader', granted: from - start, outcome },
+        ended: until === undefined ? undefined : until - start,
+        // ZooKeeper ends the session of a leader that it does not hear.
+        lockFreedAt: next === undefined ? undefined : next - start,
+      };
+    }),
+    bands: bandsOf(run, start, end, present),
+    handOvers: terms.slice(1).map((_, index) => [index, index + 1]),
+    writes: [],
+    violations: [],
+  };
+}
+
+function bandsOf(
+  run: RunModel,
+  start: number,
+  end: number,
+  { now, lanes, unconfirmedSince }: Present,
+): TimelineBand[] {
   const at = (time: number) => Math.min(time, end) - start;
   const isShown = ({ from, until }: Period) => from <= end && (until ?? end) >= start;
   const bands: TimelineBand[] = [];
@@ -42,19 +88,7 @@ export function timelineOf(
     for (const silence of silences) add('unconfirmed', silence);
     if (since !== undefined) add('unconfirmed', { from: since });
   }
-  const { leases, handOvers, ranks } = sale
-    ? leasesOf(run, sale, start, now)
-    : { leases: [], handOvers: [], ranks: new Map<string, number>() };
-  return {
-    from: 0,
-    until: Math.max(LEAST, end - start),
-    lanes,
-    leases,
-    bands,
-    handOvers,
-    writes: sale ? writesOf(run, sale, start, ranks) : [],
-    violations: [],
-  };
+  return bands;
 }
 
 /** A sale is over when its buyers have their answers; an instance that was paused may write later. */

@@ -5,6 +5,7 @@ export interface TimelineText {
   readonly bands: Readonly<Record<BandKind, string>>;
   readonly legend: {
     readonly holds: string;
+    readonly leads: string;
     readonly waits: string;
     readonly buys: string;
     readonly overwrites: string;
@@ -54,6 +55,7 @@ export const ENGLISH: TimelineText = {
   },
   legend: {
     holds: 'holds the lock (#: fencing token)',
+    leads: 'leads',
     waits: 'waits',
     buys: 'reads, then writes',
     overwrites: 'overwrites another purchase',
@@ -103,6 +105,7 @@ export const CHINESE: TimelineText = {
   },
   legend: {
     holds: '持有锁（# 为令牌序号）',
+    leads: '主节点',
     waits: '排队等待',
     buys: '先读后写',
     overwrites: '覆盖了别人的扣减',

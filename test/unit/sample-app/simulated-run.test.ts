@@ -104,6 +104,8 @@ describe('the simulated flash sale', () => {
       const [ended] = ofType(events, 'fault-ended');
       expect(begun).toMatchObject({ fault: 'pause' });
       expect(ended!.at - begun!.at).toBeCloseTo(resumedAt ? 2_000 : 9_000, -2);
+      const reasons = new Set(ofType(events, 'not-granted').map(({ reason }) => reason));
+      expect([...reasons]).toEqual(resumedAt ? [] : ['no-connection']);
       const answers = ofType(events, 'ensemble').map(({ answers }) => answers);
       expect(answers).toEqual([false, true]);
       expect(statuses.some(({ ensemble }) => ensemble.isPaused)).toBe(true);
