@@ -208,7 +208,9 @@ describe('a worker process', () => {
 
   it('is reported as a violation if it dies, and is replaced for the next seed', async () => {
     const argument = 'argument: process.argv[2]';
-    const worker = workerOf(`if (seed === 1) process.exit(7); process.send({ value: { seed, ${argument} } })`);
+    const worker = workerOf(
+      `if (seed === 1) process.exit(7); process.send({ value: { seed, ${argument} } })`,
+    );
     expect(await worker.run({ workload, seed: 1 })).toMatchObject({
       seed: 1,
       violations: [
@@ -220,7 +222,11 @@ describe('a worker process', () => {
 
   it('is reported as a violation if it does not reply, even in an endless loop', async () => {
     const slowStart = 'setTimeout(() => process.send({}), 200)';
-    const worker = workerOf('if (seed === 1) for (;;); process.send({ value: { seed } })', 100, slowStart);
+    const worker = workerOf(
+      'if (seed === 1) for (;;); process.send({ value: { seed } })',
+      100,
+      slowStart,
+    );
     expect(await worker.run({ workload, seed: 1 })).toMatchObject({
       seed: 1,
       violations: [{ message: 'its process did not reply within 0.1 s' }],
