@@ -156,11 +156,13 @@ describe('the server of the live page', () => {
     const ofZookeeper = ({ instance }: { instance?: number }) => instance === undefined;
     const paused = await visitor.next('fault', ofZookeeper);
     await visitor.next('ensemble', ({ answers }) => !answers);
-    for (const number of [1, 3]) {
-      await visitor.next(
+    // In either order.
+    for (const awaited = new Set([1, 3]); awaited.size > 0;) {
+      const lost = await visitor.next(
         'connection',
-        ({ instance, state }) => instance === number && state === 'LOST',
+        ({ instance, state }) => state === 'LOST' && awaited.has(instance),
       );
+      awaited.delete(lost.instance);
     }
     expect((await visitor.nextStatus(() => true)).ensemble).toMatchObject({
       ...{ answers: false, isPaused: true },
