@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { Injectable, Logger } from '@nestjs/common';
-import { Cron, CronExpression, ScheduleModule } from '@nestjs/schedule';
+import { Cron, CronExpression, Interval, ScheduleModule, Timeout } from '@nestjs/schedule';
 import { schedule } from 'node-cron';
 import {
   BadOptionError,
   currentTerm,
   DistributedLock,
+  LeaderOnly,
   LeaderService,
   LockRunCoordinator,
   LockService,
@@ -70,6 +71,30 @@ describe('@CronOnLeader', () => {
       expect(began).toBe(runs);
     },
   );
+
+  it('leaves @Interval and @Timeout to @LeaderOnly and @DistributedLock', async () => {
+    const ran: string[] = [];
+
+    @Injectable()
+    class Jobs {
+      @Interval(100)
+      @LeaderOnly('job')
+      async repeat() {
+        ran.push(`repeated by ${currentTerm()!.participantId}`);
+      }
+
+      @Timeout(100)
+      @DistributedLock('once', { wait: 0, onBusy: 'skip', holdAtLeast: 5_000 })
+      async once(): Promise<void> {
+        ran.push('once');
+      }
+    }
+    const metadata = { imports: [ScheduleModule.forRoot()], providers: [Jobs] };
+    await apps.leaderAndFollower(metadata);
+    await currentWorld().sleep(1_000);
+    expect(new Set(ran)).toEqual(new Set(['repeated by one', 'once']));
+    expect(ran.filter((each) => each === 'once')).toHaveLength(1);
+  });
 
   it("takes part in the election 'cron' by default", async () => {
     @Injectable()
