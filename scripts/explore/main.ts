@@ -1,5 +1,7 @@
 // The command `npm run explore`. Runs small scenarios of the library under every fault at every moment. `--help` lists the
 // options and the scenarios.
+import { stopAtInterrupt } from '../interrupt.js';
+import { messageOf } from '../message-of.mjs';
 import { loadLibrary } from '../simulation/library.js';
 import { DEFAULT_LIB } from '../simulation/options.js';
 import type { EmbeddedServerKind } from '../simulation/types.js';
@@ -20,6 +22,7 @@ const PARTS = { single: 4, pairs: 200 };
 const MAX_LISTED = 10;
 const VIOLATED = 1;
 const NOT_RUN = 2;
+const INTERRUPTED = 130;
 
 /** The figures of one scenario on one kind of server, which are added up over its parts. */
 interface Figures {
@@ -38,11 +41,19 @@ const lib = options.lib ?? DEFAULT_LIB;
 const started = performance.now();
 /** When no further run starts. */
 const until = started + options.minutes * 60_000;
-if (options.mutants) {
-  const { mutants, scenarios, workers } = options;
-  process.exitCode = await runMutants(mutants, scenarios, workers, until);
-} else if (options.plan) await replay(options.scenarios[0]!, options.plan);
-else await exploreAll();
+const { stop, forget } = stopAtInterrupt();
+try {
+  if (options.mutants) {
+    const { mutants, scenarios, workers } = options;
+    process.exitCode = await runMutants(mutants, scenarios, workers, until, stop.signal);
+  } else if (options.plan) await replay(options.scenarios[0]!, options.plan);
+  else await exploreAll();
+} catch (error) {
+  console.error(messageOf(stop.signal.aborted ? stop.signal.reason : error));
+  process.exitCode = stop.signal.aborted ? INTERRUPTED : NOT_RUN;
+} finally {
+  forget();
+}
 
 /** Runs one plan and prints what happened. */
 async function replay(name: string, plan: FaultPlan): Promise<void> {
@@ -81,7 +92,7 @@ async function exploreAll(): Promise<void> {
     const { schedules } = all.get(key)!;
     if (remaining.get(key) === 0 && !json && schedules > 0) print(part, all.get(key)!);
   };
-  await exploreParts(parts, { lib, workers, until, report });
+  await exploreParts(parts, { lib, workers, until, signal: stop.signal, report });
   if (errors.length > 0) {
     for (const error of new Set(errors)) console.error(error);
     process.exitCode = NOT_RUN;

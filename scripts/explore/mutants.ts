@@ -1,5 +1,4 @@
 import { fileURLToPath } from 'node:url';
-import { stopAtInterrupt } from '../interrupt.js';
 import { messageOf } from '../message-of.mjs';
 import { loadLibrary } from '../simulation/library.js';
 import { buildMutant, checkBuild, Compiler, removeBuild } from '../simulation/mutants/build.js';
@@ -17,7 +16,6 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PARTS = 6;
 /** Milliseconds that a part may take. With some mutants a run never ends. */
 const PART_LIMIT = 300_000;
-const INTERRUPTED = 130;
 
 /** What a mutant causes, with the plan and the scenario where the process has not ended. */
 interface Finding {
@@ -32,12 +30,14 @@ interface Finding {
  *
  * @param list the names of the bugs, separated by commas, or `all`
  * @param until when no further bug is planted, by `performance.now()`
+ * @throws the reason of the signal
  */
 export async function runMutants(
   list: string,
   scenarios: readonly string[],
   workers: number,
   until: number,
+  signal: AbortSignal,
 ): Promise<number> {
   const names = list.split(',');
   const mutants = MUTANTS.filter(({ name }) => names.includes('all') || names.includes(name));
@@ -45,8 +45,8 @@ export async function runMutants(
   for (const mutant of mutants) checkBuild(ROOT, compiler, mutant);
   // A process that fails with the unmodified library, too, would count as a finding.
   const trial = partsOf(['mutex'], 'zookeeper', false, 100).slice(0, 1);
-  await exploreParts(trial, { lib: DEFAULT_LIB, workers: 1, until: Infinity, report: () => {} });
-  const { stop, forget } = stopAtInterrupt();
+  const trialRun = { lib: DEFAULT_LIB, workers: 1, until: Infinity, signal };
+  await exploreParts(trial, { ...trialRun, report: () => {} });
   let found = 0;
   for (const mutant of mutants) {
     if (performance.now() > until) {
@@ -57,16 +57,15 @@ export async function runMutants(
     const lib = buildMutant(ROOT, compiler, mutant);
     let finding: Finding | undefined;
     try {
-      finding = await findViolation(lib, scenarios, workers, stop.signal);
+      finding = await findViolation(lib, scenarios, workers, signal);
     } finally {
       removeBuild(lib);
     }
-    if (stop.signal.aborted) return INTERRUPTED;
+    signal.throwIfAborted();
     if (finding) found++;
     const seconds = ((performance.now() - started) / 1000).toFixed(0).padStart(5);
     console.log(`${mutant.name.padEnd(48)}${seconds} s  ${describe(finding)}`);
   }
-  forget();
   console.log(`${found} of ${mutants.length} planted bugs found`);
   return found === mutants.length ? 0 : 1;
 }
@@ -94,7 +93,8 @@ export async function findViolation(
     if (findings.length > 0 || signal.aborted) parts.length = 0;
   };
   try {
-    await exploreParts(parts, { lib, workers, until: Infinity, limit: PART_LIMIT, report });
+    const run = { lib, workers, until: Infinity, limit: PART_LIMIT, signal };
+    await exploreParts(parts, { ...run, report });
   } catch (error) {
     findings.push({ message: messageOf(error) });
   }

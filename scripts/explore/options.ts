@@ -29,8 +29,8 @@ export function readExploreOptions() {
 The scenarios:
 ${names.map((name) => `  ${name.padEnd(width)}${SCENARIOS[name]!.covers}`).join('\n')}
 
-The exit code is 0 without a violation, 1 with a violation, and 2 if the command cannot run, such as for a
-wrong option.`,
+The exit code is 0 without a violation, 1 with a violation, 2 if the command cannot run, such as for a wrong option, and 130
+after an interrupt.`,
     options: {
       scenario: listOption('the scenarios, separated by commas', 'all', (option, text) => {
         if (text === 'all' || names.includes(text)) return text;

@@ -15,6 +15,8 @@ export interface ExplorePartsOptions {
   readonly until: number;
   /** Milliseconds that a part may take. Default: no limit. */
   readonly limit?: number;
+  /** Kills the processes when it aborts. */
+  readonly signal: AbortSignal;
   /** Called with the result of each part. */
   readonly report: (part: Part, result: PartResult) => void;
 }
@@ -40,7 +42,7 @@ export function partsOf(
 /**
  * Explores parts in processes of their own, and removes each part from the list as it begins.
  *
- * @throws Error if a process ends, or exceeds the limit
+ * @throws Error if a process ends, or exceeds the limit, or the signal aborts
  */
 export async function exploreParts(parts: Part[], options: ExplorePartsOptions): Promise<void> {
   const workers = Math.min(options.workers, parts.length);
@@ -52,9 +54,11 @@ export async function exploreParts(parts: Part[], options: ExplorePartsOptions):
 
 async function exploreInProcess(
   parts: Part[],
-  { lib, until, limit, report }: ExplorePartsOptions,
+  { lib, until, limit, signal, report }: ExplorePartsOptions,
 ): Promise<void> {
   const worker = new WorkerProcess<PartRequest, PartResult>(WORKER, lib);
+  const close = () => void worker.close();
+  signal.addEventListener('abort', close);
   try {
     for (let part = parts.shift(); part; part = parts.shift()) {
       const maxSeconds = Math.max(0, (until - performance.now()) / 1000);
@@ -63,6 +67,7 @@ async function exploreInProcess(
   } finally {
     // After an error, the other processes need not continue.
     parts.length = 0;
+    signal.removeEventListener('abort', close);
     await worker.close();
   }
 }

@@ -44,8 +44,8 @@ const options = readOptions({
   about: `Replays what the library does in simulated runs in the model of the lock, and prints the first step of a run that the model does
 not allow. Prints how often each step of the model happened, too. docs/internals/model.md describes the model.
 
-The exit code is 0 if the model allows all runs, or if it refuses a run of each planted bug; 1 if not; and 2 if the command cannot
-run, such as for a wrong option.`,
+The exit code is 0 if the model allows all runs, or if it refuses a run of each planted bug; 1 if not; 2 if the command cannot
+run, such as for a wrong option; and 130 after an interrupt.`,
   options: {
     seeds: wholeNumberOption('seeds of npm run simulate', 50, { min: 0, max: MAX_SEED }),
     from: wholeNumberOption('the first seed', 1, { min: 0, max: MAX_SEED }),
