@@ -83,6 +83,7 @@ const keeper = readdirSync(source('test/integration'), { recursive: true, encodi
 /** The unit tests that replace modules, or that depend on what other files have left in the process. */
 const isolated = [
   'test/unit/embedded/{robustness,thread-death,thread-port,worker-file}.test.ts',
+  'test/unit/client/resolve-host.test.ts',
   'test/unit/kernel/{delayed-watches,diagnostics}.test.ts',
   'test/unit/testing/simulation/builtin-modules.test.ts',
   'test/unit/zk-shutdown.test.ts',

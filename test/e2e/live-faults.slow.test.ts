@@ -100,6 +100,16 @@ describe('an instance of the live page', () => {
     );
   });
 
+  it('does not begin a scenario on a ZooKeeper that is paused', async () => {
+    expect((await visitor.post('zookeeper/pause', { seconds: 20 })).status).toBe(204);
+    const paused = await visitor.next('fault');
+    expect((await visitor.post('scenarios/oversell')).status).toBe(204);
+    const ended = await visitor.next('fault-ended');
+    expect(ended.at - paused.at).toBeLessThan(10_000);
+    await visitor.next('caption', ({ caption }) => ['end', 'aborted'].includes(caption));
+    await visitor.nextStatus((s) => s.scenario === undefined);
+  });
+
   it('is part of no result that a scenario states if it dies', async () => {
     expect((await visitor.post('scenarios/herd')).status).toBe(204);
     await visitor.next('caption', ({ caption }) => caption === 'release');

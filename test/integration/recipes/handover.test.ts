@@ -332,6 +332,14 @@ describe("a lock with linger: 'auto'", () => {
     expect(await nodesUnder(other, path)).toEqual([]);
   });
 
+  it.runIf(isSimulated)('lingers for 100 ms at most', async () => {
+    const affinity = Affinity.of(client);
+    const lock = { recipe: 'mutex', path } as const;
+    affinity.onReleased(lock);
+    await new Promise((resolve) => setTimeout(resolve, 80));
+    expect(affinity.lingerOf(lock)).toBe(100);
+  });
+
   it.runIf(isSimulated)('remembers the 1,000 locks that were released last', () => {
     const affinity = Affinity.of(client);
     const lock = (number: number) => ({ recipe: 'mutex', path: `/${number}` }) as const;

@@ -90,17 +90,20 @@ describe('MultiLock', () => {
     await (await multi.acquire({ wait: 0 })).release();
   });
 
-  it('rejects only after the release of the locks that it had acquired', async () => {
-    let released = false;
-    const release = async () => {
-      await delay(20);
-      released = true;
-    };
-    const last = stub('/b', () => Promise.reject(new Error('the last one fails')));
-    const multi = new MultiLock([stub('/a', async () => ({ release })), last]);
-    await failureOf(multi.acquire());
-    expect(released).toBe(true);
-  });
+  it.each([{}, { wait: 0 }])(
+    'rejects only after the release of the locks that it had acquired: %o',
+    async (options) => {
+      let released = false;
+      const release = async () => {
+        await delay(20);
+        released = true;
+      };
+      const last = stub('/b', () => Promise.reject(new Error('the last one fails')));
+      const multi = new MultiLock([stub('/a', async () => ({ release })), last]);
+      await failureOf(multi.acquire(options));
+      expect(released).toBe(true);
+    },
+  );
 
   it('names the locks in its timeout error when the first lock used up the wait', async () => {
     const [a, b] = paths('no-time-left');

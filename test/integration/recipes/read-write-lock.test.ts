@@ -19,6 +19,7 @@ import {
   observed,
   untilNodes,
 } from '../../support/recipe-nodes.js';
+import { isSimulated } from '../../support/environment.js';
 import { serverHas, useServer } from '../../support/servers.js';
 import { afterEach, beforeEach, it } from '../../support/virtual-time.js';
 
@@ -250,6 +251,19 @@ describe('downgrade()', () => {
     }
     await untilNothingLeft(server, client, path, elsewhere);
   });
+
+  // The znode is watched 50 ms after the grant, which a real server may exceed.
+  it.runIf(isSimulated)(
+    'rejects a lease whose znode is gone, before the notification',
+    async () => {
+      const lock = new ReadWriteLock(client, path);
+      const writing = await lock.write.acquire();
+      await other.delete(`${path}/${(await nodesUnder(other, path))[0]}`);
+      expect(writing.held).toBe(true);
+      await expect(lock.downgrade(writing)).rejects.toThrow(LeaseLostError);
+      await writing.release();
+    },
+  );
 
   it('rejects a lease that was released or lost, and leaves nothing behind', async () => {
     const lock = new ReadWriteLock(client, path);

@@ -52,6 +52,14 @@ describe('the session deadline', () => {
     expect(deadline.left).toBe(0);
   });
 
+  test('counts from when an answered request was sent, not from its reply', () => {
+    const deadline = deadlineFrom();
+    const reply = deadline.extendedBy<void>(() => {});
+    at({ monotonic: 600, wall: 600 });
+    reply(0, undefined);
+    expect(deadline.left).toBe(150);
+  });
+
   test('counts the sleep of the machine, which the monotonic clock does not count', () => {
     const deadline = deadlineFrom();
     at({ monotonic: 10, wall: 5000 }, 4990);

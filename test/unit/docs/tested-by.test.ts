@@ -42,6 +42,16 @@ describe('the check of the tests that a section names', () => {
       'docs/faq.md names no test at the end of the section "FAQ"',
     ]));
 
+  it.each([
+    'introduction.md',
+    'reliability.md',
+    'operations/a.md',
+    'migrating/a.md',
+    'internals/a.md',
+  ])('checks docs/%s', (page) =>
+    expect(testProblems({ name: `docs/${page}`, text: '# A\n' })).toHaveLength(1),
+  );
+
   it('leaves out the reference', () =>
     expect(testProblems({ name: 'docs/reference/options.md', text: '# Options\n' })).toEqual([]));
 });

@@ -54,6 +54,22 @@ describe('fence()', () => {
     expect(stored()).toEqual([[path, String(fencingToken)]]);
   });
 
+  it('takes the fence of the lease rather than of the term around it', () =>
+    module
+      .get(LeaderService)
+      .enter('reports')!
+      .run(() =>
+        locks.withLock('gold', async ({ path, fencingToken }) => {
+          await fence(database);
+          expect(stored()).toEqual([[path, String(fencingToken)]]);
+        }),
+      ));
+
+  it('accepts a client of a pg that does not keep the status of its transaction', async () => {
+    const tx = { query: async () => ({ rows: [{ token: '1' }] }), escapeLiteral() {} };
+    await fence(tx, leaseWith(1n));
+  });
+
   it('takes the fences of a multi-lock in the order of the paths, with the token of each lock', () =>
     locks.withLock(['b', 'a'], async ({ leases }) => {
       await fence(database);
