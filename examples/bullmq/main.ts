@@ -32,4 +32,6 @@ class AppModule {}
 
 const app = await NestFactory.createApplicationContext(AppModule, { logger: ['error', 'warn'] });
 app.enableShutdownHooks();
+// start.ts has ended.
+process.on('disconnect', () => process.kill(process.pid, 'SIGTERM'));
 process.send?.('ready');

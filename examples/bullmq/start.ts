@@ -14,6 +14,11 @@ const ZK_CONNECT_STRING =
 const consumers = [1, 2].map(() =>
   fork(new URL('main.js', import.meta.url), { env: { ...process.env, ZK_CONNECT_STRING } }),
 );
+const endEarly = () => {
+  console.error('A consumer has ended, so this process ends too.');
+  process.exit(1);
+};
+for (const consumer of consumers) consumer.on('exit', endEarly);
 await Promise.all(consumers.map((consumer) => once(consumer, 'message')));
 
 const customers = ['Ann', 'Bob', 'Ann', 'Bob', 'Ann', 'Bob', 'Ann', 'Bob'];
@@ -24,5 +29,5 @@ const orders = await queue.addBulk(
 );
 await Promise.all(orders.map((order) => order.waitUntilFinished(events)));
 
-for (const consumer of consumers) consumer.kill();
+for (const consumer of consumers) consumer.off('exit', endEarly).kill();
 await Promise.all([queue.close(), events.close()]);

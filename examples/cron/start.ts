@@ -10,6 +10,8 @@ const replicas = [1, 2, 3].map(() =>
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => replicas.forEach((replica) => replica.kill(signal)));
 }
+// A replica that cannot start ends with an exit code, one that is killed with a signal.
+for (const replica of replicas) replica.on('exit', (code) => (process.exitCode ||= code ?? 0));
 console.log(
   `Started the processes ${replicas.map(({ pid }) => pid).join(', ')}. Ctrl+C ends them.`,
 );

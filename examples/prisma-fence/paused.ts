@@ -24,4 +24,4 @@ await app
   .catch((error) => console.log(`process ${process.pid} continues and is refused: ${error}`));
 await app.close();
 await prisma.$disconnect();
-process.disconnect();
+if (process.connected) process.disconnect();

@@ -21,4 +21,4 @@ await app
   .sell('phone')
   .catch((error) => console.log(`process ${process.pid} continues and is refused: ${error}`));
 await app.close();
-process.disconnect();
+if (process.connected) process.disconnect();

@@ -1,14 +1,16 @@
 // Starts a second process, paused.ts, and a ZooKeeper server unless ZK_CONNECT_STRING names one.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { NestFactory } from '@nestjs/core';
 import { EmbeddedZooKeeper } from 'nestjs-zookeeper/embedded';
 import { Shop, ShopModule } from './shop.js';
 
-const folder = await mkdtemp(join(tmpdir(), 'typeorm-fence-'));
+const folder = mkdtempSync(join(tmpdir(), 'typeorm-fence-'));
+process.on('exit', () => rmSync(folder, { recursive: true }));
+process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
 process.env.DATABASE = join(folder, 'shop.sqlite');
 process.env.ZK_CONNECT_STRING ??= (await EmbeddedZooKeeper.start()).connectString;
 const app = await NestFactory.createApplicationContext(ShopModule, { logger: ['error', 'warn'] });
@@ -16,12 +18,13 @@ const app = await NestFactory.createApplicationContext(ShopModule, { logger: ['e
 const other = fork(new URL('paused.js', import.meta.url), {
   stdio: ['pipe', 'inherit', 'inherit', 'ipc'],
 });
-await once(other, 'message');
+const ended = once(other, 'exit');
+await Promise.race([once(other, 'message'), ended]);
+if (!other.connected) throw new Error('paused.js has ended early');
 console.log(`process ${other.pid} has the lock and is paused before its first statement`);
 const left = await app.get(Shop).sell('phone');
 console.log(`process ${process.pid} has sold a phone, ${left} are left`);
 other.stdin!.end();
-await once(other, 'exit');
+await ended;
 
 await app.close();
-await rm(folder, { recursive: true });
