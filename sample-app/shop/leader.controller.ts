@@ -1,8 +1,9 @@
-import { Controller, Get } from '@nestjs/common';
-import { LeaderService } from 'nestjs-zookeeper';
+import { Controller, Get, UseFilters } from '@nestjs/common';
+import { LeaderService, ZkExceptionFilter } from 'nestjs-zookeeper';
 import { CLOSE_UNPAID } from './unpaid-orders.service.js';
 
 @Controller('leader')
+@UseFilters(ZkExceptionFilter)
 export class LeaderController {
   constructor(private readonly leaders: LeaderService) {}
 

@@ -41,7 +41,9 @@ export function testProblems({ name, text }) {
  * @param {Page} page
  */
 export function unknownCommands({ name, text }) {
-  return [...text.matchAll(/(npm run|npx nestjs-zookeeper) (?:--silent )?([a-z][\w:-]*)/g)]
+  return [
+    ...text.matchAll(/(npm run|npx nestjs-zookeeper)(?:\s+--?s(?:ilent)?)*\s+([a-z][\w:-]*)/gi),
+  ]
     .filter(([, program, command = '']) => !commands(program).includes(command))
     .map(([whole]) => `${name}: there is no command ${whole}`);
 }
@@ -70,7 +72,7 @@ export function countWords(all) {
 function exists(entry) {
   if (/^(?:test|sample-app)\/[\w./-]+\.test(?:-d)?\.ts$/.test(entry))
     return existsSync(join(root, entry));
-  return /^(?:npm (?:run|test)|npx nestjs-zookeeper) [\w:-]/.test(entry)
+  return /^(?:npm run|npx nestjs-zookeeper) [\w:-]/.test(entry)
     ? unknownCommands({ name: '', text: entry }).length === 0
     : entry === 'npm test';
 }

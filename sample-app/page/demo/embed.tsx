@@ -30,6 +30,7 @@ function Story({ story, seed: first, language }: StoryProps) {
   const text = TEXTS[language];
   const messages = MESSAGES[language];
   const [seed, setSeed] = useState(first);
+  const [shown, setShown] = useState(first);
   const [run, setRun] = useState<RunModel>();
   const [state, setState] = useState<'simulating' | 'failed'>();
   const settings = { ...STORIES[story]!, seed };
@@ -38,6 +39,7 @@ function Story({ story, seed: first, language }: StoryProps) {
     try {
       const { events } = await simulateInWorker(settings);
       setRun(reduce(EMPTY_RUN, events));
+      setShown(seed);
       setState(undefined);
     } catch {
       setState('failed');
@@ -47,7 +49,10 @@ function Story({ story, seed: first, language }: StoryProps) {
   const canRun = state !== 'simulating' && isSeed(seed);
   const sale = run?.sales.get(1);
   const late = [...(sale?.purchases.values() ?? [])].filter(({ outcome }) => outcome === 'refused');
-  const link = new URLSearchParams({ lang: language, ...linkParametersOf(settings) });
+  const link = new URLSearchParams({
+    lang: language,
+    ...linkParametersOf({ ...settings, seed: shown }),
+  });
   return (
     <>
       <form
