@@ -15,7 +15,7 @@ const { serve } = readOptions({
   name: 'docs:site',
   about: `Builds the documentation site from docs/ into dist-docs/, with the live page without a server in dist-docs/demo/ and
 the reference of classes and functions in dist-docs/api/. Checks
-each link, and that 44 searches find the right page. No page may load anything from another origin. SITE_URL is the address
+each link, and that 48 searches find the right page. No page may load anything from another origin. SITE_URL is the address
 where the site is published, for the sitemap and llms.txt. \`npx vitepress dev docs\` shows the pages while you write them.
 
 The exit code is 0 if all is well, 1 for a warning of the build, a broken link or a request to another origin, and 2 for

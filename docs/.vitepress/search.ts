@@ -5,14 +5,14 @@ import { TESTED_BY } from './tested-by.js';
 const SYNONYMS: Readonly<Record<string, string>> = {
   'quick-start': 'getting started install tutorial hello world nest add setup',
   comparison: 'redisson etcd consul postgres advisory lock pgbouncer alternatives versus',
-  faq: 'lock held after a crash held after crash bun deno windows macos mac nested service lease supported versions released stable npm serverless lambda',
+  faq: 'lock held after a crash held after crash bun deno windows macos mac nested service lease supported versions released stable npm serverless lambda renew lease extend lease zookeeper down ensemble is down',
   performance: 'speed throughput latency benchmark slow fast',
   reliability: 'crash kill lock held after crash split brain failure pause',
   'guides/locks':
     'unlock release free mutex multiple keys several keys several locks multi-lock exclusive skip if busy 409 read write lock timeout wait',
   'guides/semaphores': 'rate limit concurrency limit throttle at most n',
-  'guides/leaders': 'leader election master primary singleton one instance',
-  'guides/cron': 'schedule scheduled job once runs twice replicas duplicate',
+  'guides/leaders': 'leader election master primary singleton one instance am I the leader isLeader',
+  'guides/cron': 'schedule scheduled job once runs twice replicas duplicate @Interval @Timeout interval',
   'guides/queues': 'bullmq kafka rabbitmq consumer worker event message',
   'guides/transactions': 'fence fencing token database prisma typeorm mysql postgres stale write',
   'guides/reentrancy': 'deadlock nested lock recursive reentrant runDetached',
@@ -31,7 +31,7 @@ const SYNONYMS: Readonly<Record<string, string>> = {
     'production kubernetes k8s docker helm monitoring alert alerts prometheus probes',
   'guides/integrations': 'nestjs-cls cqrs typeorm prisma events',
   'operations/zookeeper':
-    'ensemble servers quorum session timeout docker local zookeeper stuck lock runbook rotate password acl rights permissions',
+    'ensemble servers quorum session timeout docker local zookeeper stuck lock runbook rotate password acl rights permissions digest user',
   'operations/security': 'acl tls password session id attack hardening',
   'operations/telemetry': 'metrics traces opentelemetry prometheus grafana dashboard logging',
   'operations/health': 'health check terminus readiness liveness probe',
