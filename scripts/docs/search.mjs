@@ -48,7 +48,7 @@ const QUERIES = {
   docker: ['operations/zookeeper'],
   'rotate password': ['operations/zookeeper'],
   permissions: ['operations/zookeeper'],
-  'digest user': ['operations/zookeeper'],
+  'digest user rights': ['operations/zookeeper'],
   'stuck lock': ['operations/zookeeper', 'faq'],
   'session timeout': ['operations/zookeeper'],
   redlock: ['migrating/from-redlock'],
