@@ -9,10 +9,12 @@ const SYNONYMS: Readonly<Record<string, string>> = {
   performance: 'speed throughput latency benchmark slow fast',
   reliability: 'crash kill lock held after crash split brain failure pause',
   'guides/locks':
-    'unlock release free mutex multiple keys several keys several locks multi-lock exclusive skip if busy 409 read write lock timeout wait',
+    'unlock release free mutex multiple keys several keys several locks multi-lock exclusive skip if busy 409 read write lock timeout wait job takes longer than expected slow method limit duration',
   'guides/semaphores': 'rate limit concurrency limit throttle at most n',
-  'guides/leaders': 'leader election master primary singleton one instance am I the leader isLeader',
-  'guides/cron': 'schedule scheduled job once runs twice replicas duplicate @Interval @Timeout interval',
+  'guides/leaders':
+    'leader election master primary singleton one instance am I the leader isLeader',
+  'guides/cron':
+    'schedule scheduled job once runs twice replicas duplicate @Interval @Timeout interval',
   'guides/queues': 'bullmq kafka rabbitmq consumer worker event message',
   'guides/transactions': 'fence fencing token database prisma typeorm mysql postgres stale write',
   'guides/reentrancy': 'deadlock nested lock recursive reentrant runDetached',

@@ -1,7 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { LeaseLostError, LockTimeoutError, Mutex, ReadWriteLock } from 'nestjs-zookeeper/recipes';
+import {
+  ConnectionError,
+  LeaseLostError,
+  LockTimeoutError,
+  Mutex,
+  ReadWriteLock,
+} from 'nestjs-zookeeper/recipes';
 import { aborted, expire, untilState, useClients, useLinks } from '../../support/clients.js';
+import { isSimulated } from '../../support/environment.js';
 import { failureOf, nodesUnder, untilNodes } from '../../support/recipe-nodes.js';
 import { serverHas, useServer } from '../../support/servers.js';
 import { it } from '../../support/virtual-time.js';
@@ -21,6 +28,18 @@ it('a waiter whose session expires queues again with the remaining part of its w
   expect(await waiting).toBeInstanceOf(LockTimeoutError);
   // A timer counts whole milliseconds.
   expect(Math.ceil(performance.now() - start)).toBe(2000);
+});
+
+it.runIf(isSimulated)('a waiter in the queue gives up when the retry policy does', async () => {
+  const path = server.path('outage');
+  const [holder, waiter] = await Promise.all([connect(), connect()]);
+  await new Mutex(holder, path).acquire();
+  const waiting = failureOf(new Mutex(waiter, path).acquire());
+  await untilNodes(holder, path, 2);
+  const start = performance.now();
+  await server.stop();
+  expect(await waiting).toBeInstanceOf(ConnectionError);
+  expect(performance.now() - start).toBeLessThan(20_000);
 });
 
 it('a listener of the session that runs in the call chain of a holder does not enter the lost lock again', async () => {
