@@ -5,7 +5,7 @@ import { TESTED_BY } from './tested-by.js';
 const SYNONYMS: Readonly<Record<string, string>> = {
   'quick-start': 'getting started install tutorial hello world nest add setup',
   comparison: 'redisson etcd consul postgres advisory lock pgbouncer alternatives versus',
-  faq: 'lock held after a crash held after crash bun deno windows macos mac nested service lease supported versions released stable npm serverless lambda renew lease extend lease zookeeper down ensemble is down',
+  faq: 'lock held after a crash held after crash bun deno windows macos mac nested service lease supported versions released stable find current holder which process has the lock npm serverless lambda renew lease extend lease zookeeper down ensemble is down',
   performance: 'speed throughput latency benchmark slow fast',
   reliability: 'crash kill lock held after crash split brain failure pause',
   'guides/locks':
