@@ -330,7 +330,7 @@ describe('the documentation site', () => {
     await page.goto(`${url}/guides/locks`);
     await page.locator('.race-timeline').scrollIntoViewIfNeeded();
     await expect.poll(() => page.locator('.race-timeline > div').count()).toBe(0);
-    await page.getByText('simulates a holder whose network is cut').waitFor();
+    await page.locator('.race-timeline').getByText('The demo').waitFor();
   });
 
   it('uses the colours that the reader has chosen on the site', async () => {
