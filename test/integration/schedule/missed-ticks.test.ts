@@ -169,13 +169,15 @@ it.each([10, 60, 95])('starts a tick %i ms after the first election', async (ear
   expect(started).toHaveLength(1);
 });
 
+/** Returns an application with fake locks whose job pushes its ticks, one each second. */
+function everySecondWithFakeLocks(started: number[]) {
+  const providers = [jobs('* * * * * *', 'skip', started), ...new FakeLocks().providers];
+  return Test.createTestingModule({ imports: [ScheduleModule.forRoot()], providers }).compile();
+}
+
 it('starts each tick once with FakeLocks', async () => {
   const started: number[] = [];
-  const locks = new FakeLocks();
-  const module = await Test.createTestingModule({
-    imports: [ScheduleModule.forRoot()],
-    providers: [jobs('* * * * * *', 'skip', started), ...locks.providers],
-  }).compile();
+  const module = await everySecondWithFakeLocks(started);
   await module.init();
   await currentWorld().sleep(3_500);
   await module.close();
@@ -196,11 +198,7 @@ it('lets one of two calls of a term claim a tick', async () => {
 
 it('starts the next tick after a claim that failed', async () => {
   const started: number[] = [];
-  const locks = new FakeLocks();
-  const module = await Test.createTestingModule({
-    imports: [ScheduleModule.forRoot()],
-    providers: [jobs('* * * * * *', 'skip', started), ...locks.providers],
-  }).compile();
+  const module = await everySecondWithFakeLocks(started);
   const logged = vi.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
   vi.spyOn(module.get(LeaderService), 'claimTick').mockRejectedValueOnce(new Error('planned'));
   await module.init();
