@@ -4,7 +4,8 @@ import type { LockKind } from './types.js';
 
 /*
  * `linger: 'auto'`. A process that acquires a lock again soon after its release keeps the znode twice as long as it was
- * free the last time. If another process asked for the lock while it lingered, it does not linger before it is used twice again.
+ * free the last time. Once another process has requested the lock while it lingered, it stops lingering until it
+ * has been used twice more.
  */
 
 /** Milliseconds. A lock that was free for longer does not linger. */

@@ -163,7 +163,8 @@ export interface AcquireOptions {
    * them asked for it. Permits and the locks of a multi-lock do not linger. Less than 24 days. Default 0.
    *
    * `'auto'` lets a lock linger only if this process has released it within the last 100 ms: for twice as long as it was
-   * free, from 10 to 100 ms. If another process asked for it while it lingered, it does not linger before it is used twice again.
+   * free, from 10 to 100 ms. Once another process has requested it while it lingered, the lock stops
+   * lingering until it has been used twice more.
    */
   linger?: number | 'auto' | undefined;
   /** Stored in the znode beside the host and process id, together at most 4,096 bytes of JSON. Default: nothing. */

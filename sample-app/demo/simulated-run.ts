@@ -31,8 +31,8 @@ const ENDS = { pause: 'resume', cut: 'heal', kill: 'revive', expire: undefined }
 export interface TimedAction {
   readonly at: number;
   /**
-   * `zookeeper`: all servers of the ensemble, for `pause` and `resume`. `holder`: the instance that holds a lock at the first such action, which waits for one. Later actions with `holder` are
-   * for the same instance.
+   * `zookeeper` stands for all servers; only `pause` and `resume` apply to it. `holder` is the instance that holds the lock at
+   * the first action with `holder`. That action waits for a holder, and later ones apply to the same instance.
    */
   readonly instance: number | 'holder' | 'zookeeper';
   readonly action: InstanceAction;

@@ -20,7 +20,7 @@ export class FaultSet {
   private readonly active = new Map<Fault, ActiveFault>();
 
   constructor(
-    /** Undefined: of ZooKeeper. */
+    /** The number of the instance; undefined for ZooKeeper. */
     private readonly instance: number | undefined,
     private readonly store: EventStore,
   ) {}

@@ -9,7 +9,7 @@ interface Address {
 /** The network between one process and ZooKeeper: a TCP proxy that can be cut. */
 export class NetworkLink {
   private readonly sockets = new Set<Socket>();
-  /** The cuts that have not ended, each with an identity. */
+  /** The cuts that have not ended. */
   private readonly cuts = new Set<symbol>();
   private dialled = 0;
 

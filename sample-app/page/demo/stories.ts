@@ -2,7 +2,7 @@ import type { RunSettings } from '../../demo/simulated-run.js';
 
 const LOCKED = { modes: ['lock'], faults: false } as const;
 
-/** The stories of the documentation. Each is told with any seed. */
+/** The stories of the documentation. The events of a story happen with every seed. */
 export const STORIES: Readonly<Record<string, Omit<RunSettings, 'seed'>>> = {
   /** The holder is paused for longer than its session lives, and writes late. */
   'paused-holder': {
